@@ -23,7 +23,7 @@ from ..fields.state import State, pytree, replace, static
 from ..grids.geometry import TileGeometry
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import step_loop
+from ..stepping.loop import is_native, step_loop
 from ..stepping.members import SAME, Members
 from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor, scan_steps
 from .border import Border, OuterValues
@@ -172,6 +172,11 @@ class FamilySystem:
             if outer == number
         )
         return Level(number, loops[number], no_monitor if monitors is None else monitors[number], nests)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether native loops execute the steps of all grids; collective."""
+        return all(map(is_native, self.systems, self.steppers))
 
     # -- as a System, of which a problem makes steps -------------------------------------------------------------------
 

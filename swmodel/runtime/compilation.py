@@ -2,7 +2,9 @@
 
 jaxlib 0.10 has two ways to lower CPU fusions. The model's step runs at the same speed with both, and the older one
 compiles its gradient in two thirds of the time. Later releases have one way only, and no such option. By default XLA
-cuts a program into 32 parts for as many threads; one part for each core of the process saves a tenth of the work.
+cuts a program into 32 parts for as many threads; one part for each core of the process saves a tenth of the work. Where
+native loops execute the steps (`light` programs), XLA compiles what is left with few optimisations: in a third of the
+time, and the program is as fast.
 
 On a GPU, XLA puts the kernels of a program into a graph that the device runs by itself. By default loops and branches
 are left out, and the host reads their conditions in each iteration. With all of them a run is one graph.
@@ -22,6 +24,7 @@ kept. Those of swmodel's communicator hold numbers instead (parallel/mpi.py).
 
 Ranks of a host need the same programs at about the same time. One of them compiles a program under a lock, which ends
 with its process, and the others wait for the entry. A rank that has waited for PATIENCE compiles the program itself.
+A rank one of whose threads compiles a program leaves the next one to other ranks for a while (COURTESY).
 
 Where a release of JAX lacks the private names that this needs (private.py), nothing is kept.
 """
@@ -55,6 +58,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
         "xla_gpu_graph_min_graph_size": 1,
     },
 }
+LIGHT = {"xla_backend_optimization_level": 1}  # operations of XLA take half as long again
 HOW, SUFFIX, YES = "compiled", "answer", "yes"  # of the file in the cache
 MOST_IN_FLIGHT = 8  # calls whose results may be incomplete
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
@@ -79,8 +83,8 @@ def compilations() -> int:
 
 
 @functools.cache
-def compiler_options() -> dict[str, str | bool | int] | None:
-    """The OPTIONS of this process's devices, if this jaxlib has them; else None.
+def compiler_options(light: bool = False) -> dict[str, str | bool | int] | None:
+    """The OPTIONS of this process's devices, with LIGHT for `light` programs on CPUs; None where jaxlib lacks them.
 
     The first process that needs them compiles a program to find out, and stores the result for others and later ones.
     """
@@ -88,6 +92,7 @@ def compiler_options() -> dict[str, str | bool | int] | None:
     if options is None:
         return None
     if jax.default_backend() == "cpu":
+        options = {**options, **LIGHT} if light else options
         options = {**options, "xla_cpu_parallel_codegen_split_count": threads_per_rank()}
     what = cache.digest(str(options), jax.__version__, jaxlib.version.__version__)
 
@@ -127,19 +132,22 @@ def _devices_meet():
     return jax.default_backend() == "cpu" and jax.device_count() > 1
 
 
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None, *, light: Callable[..., bool] = lambda *_: False, **options: Any
+) -> Any:
     """`jax.jit` with `compiler_options`, which are looked up at the first call, because that starts JAX's backend.
 
     Args:
         function: the function to compile; without it, the result is a decorator.
+        light: whether native loops do the work of the program for these positional arguments.
         options: of `jax.jit`, such as donate_argnums.
     """
     if function is None:
-        return functools.partial(jit, **options)
+        return functools.partial(jit, light=light, **options)
 
     @functools.cache
-    def compiled():
-        return jax.jit(function, compiler_options=compiler_options(), **options)
+    def compiled(light):
+        return jax.jit(function, compiler_options=compiler_options(light), **options)
 
     inside_another = jax.jit(function, **options)  # where options are the outer program's
 
@@ -147,17 +155,17 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     def call(*arguments, **keywords):
         if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((arguments, keywords))):
             return inside_another(*arguments, **keywords)
-        results = compiled()(*arguments, **keywords)
+        results = compiled(light(*arguments))(*arguments, **keywords)
         if _devices_meet() and next(_calls) % MOST_IN_FLIGHT == 0:
             jax.block_until_ready(results)
         return results
 
-    ahead = {name: functools.partial(_called, compiled, name) for name in ("trace", "lower")}
+    ahead = {name: functools.partial(_called, compiled, light, name) for name in ("trace", "lower")}
     return _with(call, **ahead)
 
 
-def _called(compiled, name, *arguments, **keywords):
-    return getattr(compiled(), name)(*arguments, **keywords)
+def _called(compiled, light, name, *arguments, **keywords):
+    return getattr(compiled(light(*arguments)), name)(*arguments, **keywords)
 
 
 def _with(function: T, **attributes: object) -> T:
@@ -170,6 +178,7 @@ SUFFIX = "program"
 HOW = "jax"
 MOST_BYTES = 500e6
 PATIENCE = 60.0  # [s] that a rank waits for a program that another one compiles
+COURTESY = 2.0  # [s] that a rank leaves a program to other ranks while it compiles another one
 POLL = 0.002  # [s] between two looks at the lock
 WITH_ADDRESSES = b"mpi_"  # the prefix of the names of mpi4jax's calls
 
@@ -206,6 +215,7 @@ class _VerifiedCache:
         self._path = cache.folder()
         self._pruned = False
         self._claims = threading.local()  # `held`: the ExitStack with the lock of the program that a thread compiles
+        self._compiling = set()  # the threads that hold such a lock
 
     def get(self, key: str) -> bytes | None:
         """The entry of that key, or None; the caller then compiles the program, and others wait for its `put`."""
@@ -235,13 +245,16 @@ class _VerifiedCache:
 
     def _claimed(self, name):
         """The entry that another process makes meanwhile; None where this thread has the lock or loses patience."""
-        until = clock.monotonic() + PATIENCE
-        while clock.monotonic() < until:
+        begun, thread = clock.monotonic(), threading.get_ident()
+        while (waited := clock.monotonic() - begun) < PATIENCE:
             held = contextlib.ExitStack()
-            alone = held.enter_context(cache.alone(name, HOW, wait=False))
+            alone = False
+            if not self._compiling or waited > COURTESY:
+                alone = held.enter_context(cache.alone(name, HOW, wait=False))
             found = cache.find(name, HOW, SUFFIX)
             if alone and found is None:
                 self._claims.held = held
+                self._compiling.add(thread)
                 return None
             held.close()
             if found is not None:
@@ -251,6 +264,7 @@ class _VerifiedCache:
 
     def _release(self):
         held, self._claims.held = getattr(self._claims, "held", None), None
+        self._compiling.discard(threading.get_ident())
         if held is not None:
             held.close()
 

@@ -234,7 +234,11 @@ class _Driver(Driver):
             self.begin(last, stack)
 
 
-@functools.partial(jit, donate_argnums=(1,))
+def _is_native(dynamics, *_):
+    return isinstance(dynamics, FamilySystem) and dynamics.is_native
+
+
+@functools.partial(jit, donate_argnums=(1,), light=_is_native)
 def advance_family(
     dynamics: FamilySystem | Members, carries: tuple, monitors: tuple, first: jax.Array, count: jax.Array
 ) -> tuple:

@@ -22,7 +22,7 @@ from ..fields.state import State, pytree
 from ..output.products.base import Arrays, Reader, Sample
 from ..output.products.gauges import LONGEST_CHUNK
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import on_tiles, pack_state, step_loop
+from ..stepping.loop import is_native, on_tiles, pack_state, step_loop
 from ..stepping.steps import History, Monitor, StepLoop, run_steps
 from .stopping import Assessment, Health
 
@@ -97,7 +97,7 @@ def start_carry(simulation: "Simulation", packed: tuple[State, History], watched
     return Carry(packed, cast(Assessment, place(lambda rank: health)), arrays)
 
 
-@functools.partial(on_tiles, donate_argnums=(2,))
+@functools.partial(on_tiles, donate_argnums=(2,), light=is_native)
 def advance(
     dynamics: System,
     stepper: TimeStepper,

@@ -113,7 +113,23 @@ def engine_of(dynamics: "System | Members", stepper: "TimeStepper") -> tuple[str
     return (one.step_loop if found[0] is None else ArrayStepLoop).name, found[0]
 
 
-def on_tiles(function: Callable, **options: object) -> Callable:
+_NATIVE = {}  # {(structure, shapes and types of dynamics and stepper): result of `is_native`}
+
+
+def is_native(dynamics: "System | Members", stepper: "TimeStepper", *_: object) -> bool:
+    """Whether loops that XLA does not compile do all of the work of these steps; collective.
+
+    Args:
+        dynamics: a System, or the Members of an ensemble, as programs take them.
+        stepper: a TimeStepper, likewise.
+    """
+    one: Any = getattr(dynamics, "dynamics", dynamics)
+    if stepper.is_implicit or not one.step_loop.compiles():
+        return False
+    return remembered(_NATIVE, (dynamics, stepper), lambda: engine_of(dynamics, stepper)[1] is None)
+
+
+def on_tiles(function: Callable, **options: Any) -> Callable:
     """The compiled program of a function of (dynamics, stepper, arrays of all members, ...), on every tile."""
 
     def program(dynamics, *arguments):

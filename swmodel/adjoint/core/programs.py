@@ -25,9 +25,10 @@ import jax.numpy as jnp
 from ...dynamics.clock import Time
 from ...fields.state import pytree
 from ...models.initial_flow import with_memory_of_other_flow
+from ...nests.steps import FamilySystem
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
-from ...stepping.loop import step_loop
+from ...stepping.loop import is_native, step_loop
 from ..controls.controls import Control, ControlDict, Transformed, zero_padding
 from .checkpointing import Readings, Tape, advance
 from .leaves import Floats
@@ -50,7 +51,7 @@ class Pair:
 
 def direct(communicator: Communicator, body: Callable, over: tuple[int, ...] = ()) -> Callable:
     """The compiled program of `body(fixed, *moving)`; it donates the arguments whose numbers are in `over`."""
-    return jit(communicator.spmd(body), donate_argnums=over)
+    return jit(communicator.spmd(body), donate_argnums=over, light=_is_native)
 
 
 def dual(communicator: Communicator, body: Callable, over: tuple[int, ...] = ()) -> Callable:
@@ -70,7 +71,15 @@ def dual(communicator: Communicator, body: Callable, over: tuple[int, ...] = ())
         values, slopes, ends = jax.jvp(of_floats, (shapes.floats(leaves),), (slopes,), has_aux=True)
         return tuple(Pair(f.tree(f.merged(end, v)), s) for f, end, v, s in zip(found, ends, values, slopes))
 
-    return jit(communicator.spmd(both), donate_argnums=over)
+    return jit(communicator.spmd(both), donate_argnums=over, light=_is_native)
+
+
+def _is_native(fixed, *_):
+    """Whether native loops do the work of a program with these arguments."""
+    if not isinstance(fixed, dict):  # the copy of a carry
+        return False
+    dynamics = fixed["dynamics"]
+    return dynamics.is_native if isinstance(dynamics, FamilySystem) else is_native(dynamics, fixed["stepper"])
 
 
 HEIGHTS = ("depth", "layers.thickness")
