@@ -18,6 +18,7 @@ from ...dynamics.forcing import WindStress
 from ...errors import ConfigError, DataError, SwmodelError
 from ...fields.parameters import Moment
 from ...fields.parts import numbers_of, positions_of
+from ...fields.state import replaced
 from ...fields.variables import PROGNOSTIC
 from ...grids.grid import Grid
 from ...grids.windows import blocks_of
@@ -305,6 +306,11 @@ def model_of(
     return sw.ShallowWater(made.grid, made.bathymetry, **options)
 
 
+def _form(model):
+    form = FORMS.made(model.momentum)
+    return replaced(form, {"damping": model.damping}) if "damping" in model.written else form
+
+
 def options_of(made: Assembly) -> dict[str, Any]:
     """The arguments of ShallowWater that follow from the sections of an Assembly without mistakes."""
     import swmodel as sw
@@ -315,7 +321,7 @@ def options_of(made: Assembly) -> dict[str, Any]:
     return dict(
         gravity=experiment.model.gravity,
         coriolis=None if experiment.coriolis.type == "none" else part_of(experiment.coriolis, None),
-        momentum=FORMS.made(experiment.model.momentum),
+        momentum=_form(experiment.model),
         wetting=part_of(experiment.model.wetting, None),
         levees=levees,
         least_thickness=experiment.model.least_thickness,

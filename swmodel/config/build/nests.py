@@ -296,7 +296,8 @@ def _options(made):
     """The arguments of ShallowWater in which a nest may differ."""
     options = options_of(made)
     levees = {"levees": options["levees"]} if options["levees"] else {}
-    return levees | {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation", "tracers")}
+    names = *Flow.schema(), "forcing", "dissipation", "tracers"
+    return levees | {name: options[name] for name in names if name in options}  # `damping` is in the form of momentum
 
 
 def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:
