@@ -10,7 +10,7 @@ import pytest
 
 from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
-from swmodel.config.build.experiment import assemble
+from swmodel.config.build.experiment import assemble, options_of
 from swmodel.config.expressions import Expression, ExpressionError, QuantityError, quantity
 from swmodel.config.toml import dump, key_lines, line_of
 from swmodel.errors import ConfigError, DataError
@@ -385,6 +385,13 @@ def test_the_scheme_of_a_file_that_names_none_suits_its_model(write, model, step
     assert (draft.sections["stepper"].type, draft.sections["stepper"].fraction) == (stepper, 0.5)
 
 
+def test_the_damping_of_unresolved_scales_is_that_of_the_file(write):
+    model = '[model]\nmomentum = "momentum_conserving"\ndamping = 0.5\n'
+    made = assemble(read(write(GOOD.replace('"rk4"', '"forward_backward_hancock"') + model)))
+    momentum = options_of(made)["momentum"]
+    assert (type(momentum).__name__, momentum.damping, type(momentum)().damping) == ("MomentumConserving", 0.5, 1.0)
+
+
 FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
 
 
@@ -426,6 +433,7 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
         (GOOD, '[model]\nlinear = "yes"\n', "model.linear: expected true or false, got 'yes'"),
         (GOOD, '[model]\nmomentum = "energy"\n', "'energy' is unknown; did you mean 'energy_conserving'?"),
+        (GOOD, '[model]\ndamping = 0.5\n', "model.damping: momentum is 'energy_conserving', which damps nothing"),
         (GOOD, '[[dissipation]]\ntype = "laplacian"\nviscosity = "300 m s-1"\n', "is a velocity; expected a viscosity"),
         (ANOTHER_GRID.replace("[30, 40]", "[30, 100]"), "", "goes beyond a pole"),
         (ANOTHER_GRID.replace("[30, 40]", '[30, 40]\nperiodic = "x"'), "",

@@ -172,3 +172,13 @@ def test_the_lock_of_a_rank_that_was_killed_is_free(shared, tmp_path):
         assert process.stdout.readline() == "compiling\n"
         process.kill()
     assert kept.get("a") is None and list(tmp_path.glob("*.lock")), "it compiles the program itself"
+
+
+def test_a_rank_that_compiles_a_program_leaves_the_next_one_to_others(shared):
+    kept, thread = shared
+    assert kept.get("a") is None, "this rank compiles it"
+    waiting = thread.submit(kept.get, "b")
+    another = compilation._VerifiedCache(decompress=lambda value: value, shared=True)
+    assert another.get("b") is None, "another rank takes it"
+    another.put("b", b"code")
+    assert waiting.result(10) == b"code"
