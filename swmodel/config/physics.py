@@ -148,7 +148,7 @@ class Flow(Section):
 
     momentum: Annotated[Any, FORMS] = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: Annotated[Any, CORIOLIS_FORMS] | None = None  # that of f V, where it is another one
-    damping: Annotated[float, Number(minimum=0.0, maximum=1.0)] = 1.0  # by momentum_conserving; less allows longer steps
+    damping: Annotated[float, Number(minimum=0.0, maximum=1.0)] = 1.0  # by momentum_conserving; longer steps with less
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
     side: Annotated[str, Choice(tuple(SLIPS))] = "free_slip"  # of walls and coasts

@@ -53,6 +53,9 @@ __all__ = [
 ]
 
 
+CARRIED = "carried_"  # how names of what `Carried` counts begin
+
+
 class Transported(TiledPart):
     """One variable at cell centres that the flow transports.
 
@@ -202,7 +205,7 @@ class Carried(Transported):
             name, units, layer = tracer.name, units_of_product(tracer.variable.units, "m2"), tracer.layer
             what = f"content of {name}"
         along_x, along_y = (
-            Variable(f"carried_{axis}{name and '_'}{name}", at, units, f"{what} carried along {axis} per unit width")
+            Variable(f"{CARRIED}{axis}{name and '_'}{name}", at, units, f"{what} carried along {axis} per unit width")
             for axis, at in (("x", "u"), ("y", "v"))
         )
         return Carried(along_x, name, layer), Carried(along_y, name, layer)

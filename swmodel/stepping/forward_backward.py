@@ -24,6 +24,7 @@ import numpy as np
 
 from ..dynamics.clock import Time
 from ..dynamics.conserving import ShoreSystem
+from ..dynamics.transported import CARRIED
 from ..fields.state import State, like, pytree
 from .explicit import Past, TimeStepper, time_step
 from .stability import largest_root
@@ -77,13 +78,13 @@ class ForwardBackward(TimeStepper):
         return largest_root([a + angle**2 * c for a, c in zip(wave, np.convolve(extrapolate, pressure))])
 
     def history(self, state: State) -> History:
-        return Past.empty(state, 2)
+        return Past.empty(_extrapolated(state), 2)
 
     def step(self, equations: "System", state: State, history: Past, time: Time) -> tuple[State, Past]:
         extrapolate, pressure = self._weights(history.count)
         past, at = (state, *history.values), time + 0.5
-        held = {name: state[name] for name in equations.constant_names}
-        middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values).replace(**held)
+        held, now = {name: state[name] for name in equations.constant_names}, _extrapolated(state)
+        middle = state.replace(**dict(now.map(lambda *x: _weighted(extrapolate, x), *history.values))).replace(**held)
         names = [eta for *_, eta in equations.names_of_layers]
         known = [_weighted(pressure[1:], [s[name] for s in past]) for name in names]
         begun = [state[name] for name in names]
@@ -95,7 +96,7 @@ class ForwardBackward(TimeStepper):
         rates = {**equations.accelerations(flow, levels, at), **equations.transported(flow, at)}
         changes = {name: self.dt * rate for name, rate in rates.items() if name not in held}
         new = like(state, flow.state.replace(**eta, **changes)).replace(**held)
-        return new.replace(**{name: state[name] + new[name] for name in changes}), history.push(state)
+        return new.replace(**{name: state[name] + new[name] for name in changes}), history.push(now)
 
     @staticmethod
     def _weights(count):
@@ -104,6 +105,12 @@ class ForwardBackward(TimeStepper):
         middle = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [1.5 + b, -0.5 - 2 * b, b]])
         pressure = jnp.array([[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [d, 1 - d - c - e, c, e]])
         return middle[count], pressure[count]
+
+
+def _extrapolated(state):
+    """A State without what the flow has carried through faces, of which nothing needs earlier values."""
+    names = [name for name in state.names if not name.startswith(CARRIED)]
+    return State.of({name: state[name] for name in names}, state.positions)
 
 
 def _weighted(weights, arrays):

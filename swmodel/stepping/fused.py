@@ -151,18 +151,19 @@ class FusedEvaluation(StageEvaluation):
 
         Args:
             tree: of Fields.
-            over: Sources whose arrays the loop may overwrite, unless `tree` has them.
+            over: Sources whose arrays the loop may overwrite, unless `tree` has them; that of the same name first.
         """
         self._tendencies = []
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Expression))
         new = [x for x in leaves if isinstance(x, Expression) and x.plain is None]
         held = {id(x.plain) for x in leaves if isinstance(x, Expression) and x.plain is not None}
-        free = [source.array for source in over if id(source) not in held]
-        free += [None] * (len(new) - len(free))
+        free = [source for source in over if id(source) not in held]
         every = _names(tree) if over else [f"stage.{name}" for name in path_names(tree)]
         named = {id(x): name for x, name in zip(leaves, every)}
         names = [named[id(x)] for x in new]
-        over = free[: len(new)]
+        own = [next((source for source in free if source.name == name), None) for name in names]
+        others = (source for source in free if source not in own)
+        over = [getattr(source or next(others, None), "array", None) for source in own]
         arrays, margin = run(new, self.layout, over, self.interpret, self.sharers, names) if new else ([], 0)
         made = {id(x): self.stored(a, x.position, margin, name) for x, a, name in zip(new, arrays, names)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
