@@ -163,8 +163,8 @@ class FusedEvaluation(StageEvaluation):
         names = [named[id(x)] for x in new]
         own = [next((source for source in free if source.name == name), None) for name in names]
         others = (source for source in free if source not in own)
-        over = [getattr(source or next(others, None), "array", None) for source in own]
-        arrays, margin = run(new, self.layout, over, self.interpret, self.sharers, names) if new else ([], 0)
+        written_over = [getattr(source or next(others, None), "array", None) for source in own]
+        arrays, margin = run(new, self.layout, written_over, self.interpret, self.sharers, names) if new else ([], 0)
         made = {id(x): self.stored(a, x.position, margin, name) for x, a, name in zip(new, arrays, names)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
