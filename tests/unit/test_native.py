@@ -1,5 +1,7 @@
 """Operations in place: strips of arrays, and slots for the states of many steps."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -143,6 +145,23 @@ def test_what_is_stored_is_not_copied_once_more_before_it_is_written_over():
     one = mean_xy(mean_xy(Field(f, "h", (2,) * 4))).interior
     np.testing.assert_allclose(layout.own(rooms[1]), one, rtol=1e-14, atol=1e-15)
     assert not np.array_equal(rooms[4], last)
+
+
+@needs_compiler
+def test_a_loop_reads_its_numbers_of_one_type_from_one_array():
+    layout = Layout((NY, NX), 2)
+
+    def scaled(x, a, b, c):
+        source = Source(x, layout.origin, (2,) * 4, x.dtype, prognostic=True)
+        field = stored(source, "h")
+        return layout.own(run([a * field + b, c * field], layout)[0][0])
+
+    x, numbers = layout.with_border(random(3, NY, NX)), [jnp.float64(2.0), jnp.float64(-1.0), jnp.float64(3.0)]
+    program = jax.jit(scaled).lower(x, *numbers)
+    (call,) = re.findall(rf"@{native.library.TARGET}\(([^)]*)\)", program.as_text())
+    assert call.count("%") == 2, "the array, and the numbers"
+    found = program.compile()(x, *numbers)
+    np.testing.assert_allclose(found, 2.0 * layout.own(x) - 1.0, rtol=1e-15, atol=1e-15)
 
 
 def test_an_empty_room_has_no_tangent_and_is_one_for_all_members():

@@ -268,7 +268,8 @@ def test_steps_of_a_nest_in_fused_loops_copy_no_field():
 
     carry = jax.eval_shape(lambda dynamics, states: FamilyLoop(dynamics, FB).start(states), dynamics, states)
     text = jax.jit(period, donate_argnums=1).lower(dynamics, carry).compile().as_text()
-    for state, _ in carry:
+    for state, history in carry:
+        assert set(state.names) - set(history.values[0].names) == {"carried_x", "carried_y"}
         shape = ",".join(map(str, state.eta.shape))
         assert f"f64[{shape}]" in text
         assert not re.findall(rf"f64\[{shape}\]\S* copy\(", text)
