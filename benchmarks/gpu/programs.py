@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 import swmodel as sw
+from swmodel.nests.steps import FamilyLoop
 from swmodel.performance.timing import SPACING, STEPPERS, TIME_STEP, Program, basin, beach, stepper_named
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
@@ -115,6 +116,27 @@ def ensemble(nx, ny):
     return both, both.initial
 
 
+def nest(nx, ny):
+    """Steps of a sea with a two-way nest of three times smaller cells in its middle third, which makes three in each.
+
+    Both grids have nx x ny cells, but for the frame of the nest, and make four steps together in one of the sea.
+    """
+    x, y, count = SPACING * nx, SPACING * ny, STEPS // 4
+    box = {"x": (x / 3, 2 * x / 3), "y": (y / 3, 2 * y / 3)}
+    grid = sw.CartesianGrid(nx, ny, (0.0, x), (0.0, y))
+    family = sw.Family(
+        grid, 1000.0, [sw.Nest("nest", ratio=3, **box)], coriolis=sw.FPlane(1e-4), dtype="float32", stages=1
+    )
+    scheme = stepper_named("forward_backward")
+    dynamics, states = family.dynamics(scheme), tuple(family.states().values())
+    carry = jax.eval_shape(lambda dynamics, states: FamilyLoop(dynamics, scheme).start(states), dynamics, states)
+
+    def steps(dynamics, scheme, carry):
+        return FamilyLoop(dynamics, scheme).steps(carry, jnp.int32(0), count)[0]
+
+    return steps, (dynamics, scheme, carry), (2,), 4 * count
+
+
 def named(name):
     return lambda: stepper_named(name)
 
@@ -142,6 +164,7 @@ SYSTEMS = {  # name: (function of (nx, ny) and options that makes (model, state)
 }
 CASES = {
     **{name: step(make, stepper, **options) for name, (make, stepper, options) in SYSTEMS.items()},
+    "nest": nest,
     "gradient": gradient(basin, named("ab2")),
     "gradient_forward_backward": gradient(basin, named("forward_backward")),
     "gradient_coast": gradient(beach, named("forward_backward_hancock")),
