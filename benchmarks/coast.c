@@ -200,54 +200,64 @@ ROW gains(const Model *m, Stepped r, float *restrict gain, float *restrict drag,
     }
 }
 
+/* The rows of u in row j, with the flow along y in that row and in the one south of it. */
+INLINE Stepped rows_of_u(const Block *at, long j, const float *y, const float *y_s) {
+    const Model *m = at->m;
+    const float *u = STATE(0, j), *v = STATE(1, j), *v_s = STATE(1, j - 1), *h = KEPT(h, j), *eta = STATE(2, j);
+    return (Stepped){.u = u,
+                     .before = u - 1,
+                     .after = u + 1,
+                     .low = STATE(0, j - 1),
+                     .high = STATE(0, j + 1),
+                     .v = {v, v + 1, v_s, v_s + 1},
+                     .flow = {y, y + 1, y_s, y_s + 1},
+                     .turn = {KEPT(turn, j), KEPT(turn, j - 1)},
+                     .on = at->joined,
+                     .beside = {at->joined, at->joined},
+                     .h = {h, h + 1},
+                     .eta = {eta, eta + 1},
+                     .sign = 1.0f,
+                     .per_along = m->per_dx,
+                     .per_across = m->per_dy,
+                     .walls = WET(j),
+                     .walls_beside = {WET(j) * WET(j - 1), WET(j) * WET(j + 1)}};
+}
+
+/* The rows of v on the faces between row j and the one north of it, with the flow along x in both. */
+INLINE Stepped rows_of_v(const Block *at, long j, const float *x, const float *x_n) {
+    const Model *m = at->m;
+    const float *u = STATE(0, j), *u_n = STATE(0, j + 1), *v = STATE(1, j), *turn = KEPT(turn, j);
+    const float north = WET(j) * WET(j + 1);
+    return (Stepped){.u = v,
+                     .before = STATE(1, j - 1),
+                     .after = STATE(1, j + 1),
+                     .low = v - 1,
+                     .high = v + 1,
+                     .v = {u, u - 1, u_n, u_n - 1},
+                     .flow = {x, x_n, x - 1, x_n - 1},
+                     .turn = {turn, turn - 1},
+                     .on = at->inside,
+                     .beside = {at->joined - 1, at->joined},
+                     .h = {KEPT(h, j), KEPT(h, j + 1)},
+                     .eta = {STATE(2, j), STATE(2, j + 1)},
+                     .sign = -1.0f,
+                     .per_along = m->per_dy,
+                     .per_across = m->per_dx,
+                     .walls = north,
+                     .walls_beside = {north, north}};
+}
+
 /* Row j: the rise of the level and the gains of both velocities in half a step. */
 ROW half_step(const Block *at, long j) {
     const Model *m = at->m;
-    const float half = 0.5f * m->dt, per_dx = m->per_dx, per_dy = m->per_dy, *in = at->inside, *on = at->joined;
-    const float *u = STATE(0, j), *v = STATE(1, j), *u_n = STATE(0, j + 1), *v_s = STATE(1, j - 1), *eta = STATE(2, j);
+    const float half = 0.5f * m->dt, per_dx = m->per_dx, per_dy = m->per_dy, *h = KEPT(h, j);
     const float *x = KEPT(along_x, j), *x_n = KEPT(along_x, j + 1), *y = KEPT(along_y, j), *y_s = KEPT(along_y, j - 1);
-    const float *h = KEPT(h, j), *turn = KEPT(turn, j);
     float *restrict rise = KEPT(rise, j);
     EACH (-6, at->count + 6) {
         rise[i] = within(-half * ((x[i] - x[i - 1]) * per_dx + (y[i] - y_s[i]) * per_dy), 0.5f * h[i]);
     }
-    const Stepped of_u = {u,
-                          u - 1,
-                          u + 1,
-                          STATE(0, j - 1),
-                          u_n,
-                          {v, v + 1, v_s, v_s + 1},
-                          {y, y + 1, y_s, y_s + 1},
-                          {turn, KEPT(turn, j - 1)},
-                          on,
-                          {on, on},
-                          {h, h + 1},
-                          {eta, eta + 1},
-                          1.0f,
-                          per_dx,
-                          per_dy,
-                          WET(j),
-                          {WET(j) * WET(j - 1), WET(j) * WET(j + 1)}};
-    gains(m, of_u, KEPT(gain_u, j), KEPT(drag_u, j), -5, at->count + 5);
-    const float north = WET(j) * WET(j + 1);
-    const Stepped of_v = {v,
-                          v_s,
-                          STATE(1, j + 1),
-                          v - 1,
-                          v + 1,
-                          {u, u - 1, u_n, u_n - 1},
-                          {x, x_n, x - 1, x_n - 1},
-                          {turn, turn - 1},
-                          in,
-                          {on - 1, on},
-                          {h, KEPT(h, j + 1)},
-                          {eta, STATE(2, j + 1)},
-                          -1.0f,
-                          per_dy,
-                          per_dx,
-                          north,
-                          {north, north}};
-    gains(m, of_v, KEPT(gain_v, j), KEPT(drag_v, j), -5, at->count + 5);
+    gains(m, rows_of_u(at, j, y, y_s), KEPT(gain_u, j), KEPT(drag_u, j), -5, at->count + 5);
+    gains(m, rows_of_v(at, j, x, x_n), KEPT(gain_v, j), KEPT(drag_v, j), -5, at->count + 5);
 }
 
 /* Rows j of fluxes through east and north faces. */
@@ -381,29 +391,11 @@ ROW velocities(const Model *m, Stepped s, Advected r, float *restrict new, long 
 /* Row j of the new state. */
 ROW update(const Block *at, long j) {
     const Model *m = at->m;
-    const float per_dx = m->per_dx, per_dy = m->per_dy, *in = at->inside, *on = at->joined;
-    const float *u = STATE(0, j), *v = STATE(1, j), *u_n = STATE(0, j + 1), *v_s = STATE(1, j - 1), *eta = STATE(2, j);
-    const float *u_s = STATE(0, j - 1), *v_n = STATE(1, j + 1), *depth = row_of(at, m->depth, j), *h = KEPT(h, j);
+    const float *u = STATE(0, j), *u_n = STATE(0, j + 1), *u_s = STATE(0, j - 1), *on = at->joined;
+    const float *v = STATE(1, j), *v_n = STATE(1, j + 1), *v_s = STATE(1, j - 1), *depth = row_of(at, m->depth, j);
     const float *x = KEPT(flux_x, j), *x_n = KEPT(flux_x, j + 1), *y = KEPT(flux_y, j), *y_s = KEPT(flux_y, j - 1);
-    const float *turn = KEPT(turn, j), *gain_u = KEPT(gain_u, j), *gain_v = KEPT(gain_v, j), *after = KEPT(after, j);
-    const float *level = KEPT(level, j), n = WET(j + 1), s = WET(j - 1);
-    const Stepped of_u = {u,
-                          u - 1,
-                          u + 1,
-                          u_s,
-                          u_n,
-                          {v, v + 1, v_s, v_s + 1},
-                          {y, y + 1, y_s, y_s + 1},
-                          {turn, KEPT(turn, j - 1)},
-                          on,
-                          {on, on},
-                          {h, h + 1},
-                          {eta, eta + 1},
-                          1.0f,
-                          per_dx,
-                          per_dy,
-                          1.0f,
-                          {s, n}};
+    const float *gain_u = KEPT(gain_u, j), *gain_v = KEPT(gain_v, j), *after = KEPT(after, j), *level = KEPT(level, j);
+    const float n = WET(j + 1), s = WET(j - 1);
     const Advected more_of_u = {{u - 2, u - 1, u, u + 1, u + 2},
                                 {STATE(0, j - 2), u_s, u, u_n, STATE(0, j + 2)},
                                 {gain_u - 1, gain_u, gain_u + 1},
@@ -415,24 +407,7 @@ ROW update(const Block *at, long j) {
                                 {depth, depth + 1},
                                 KEPT(drag_u, j),
                                 {s * WET(j - 2), s, n, n * WET(j + 2)}};
-    velocities(m, of_u, more_of_u, (float *)row_of(at, m->new[0], j), at->count);
-    const Stepped of_v = {v,
-                          v_s,
-                          v_n,
-                          v - 1,
-                          v + 1,
-                          {u, u - 1, u_n, u_n - 1},
-                          {x, x_n, x - 1, x_n - 1},
-                          {turn, turn - 1},
-                          in,
-                          {on - 1, on},
-                          {h, KEPT(h, j + 1)},
-                          {eta, STATE(2, j + 1)},
-                          -1.0f,
-                          per_dy,
-                          per_dx,
-                          n,
-                          {n, n}};
+    velocities(m, rows_of_u(at, j, y, y_s), more_of_u, (float *)row_of(at, m->new[0], j), at->count);
     const Advected more_of_v = {{STATE(1, j - 2), v_s, v, v_n, STATE(1, j + 2)},
                                 {v - 2, v - 1, v, v + 1, v + 2},
                                 {KEPT(gain_v, j - 1), gain_v, KEPT(gain_v, j + 1)},
@@ -444,7 +419,7 @@ ROW update(const Block *at, long j) {
                                 {depth, row_of(at, m->depth, j + 1)},
                                 KEPT(drag_v, j),
                                 {n, n, n, n}};
-    velocities(m, of_v, more_of_v, (float *)row_of(at, m->new[1], j), at->count);
+    velocities(m, rows_of_v(at, j, x, x_n), more_of_v, (float *)row_of(at, m->new[1], j), at->count);
     memcpy((float *)row_of(at, m->new[2], j), level, at->count * sizeof(float));
 }
 

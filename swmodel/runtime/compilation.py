@@ -3,8 +3,7 @@
 jaxlib 0.10 has two ways to lower CPU fusions. The model's step runs at the same speed with both, and the older one
 compiles its gradient in two thirds of the time. Later releases have one way only, and no such option. By default XLA
 cuts a program into 32 parts for as many threads; one part for each core of the process saves a tenth of the work. Where
-native loops execute the steps (`light` programs), XLA compiles what is left with few optimisations: in a third of the
-time, and the program is as fast.
+native loops execute the steps (`light` programs), XLA compiles what is left with few optimisations, in less time.
 
 On a GPU, XLA puts the kernels of a program into a graph that the device runs by itself. By default loops and branches
 are left out, and the host reads their conditions in each iteration. With all of them a run is one graph.
@@ -35,6 +34,7 @@ import functools
 import itertools
 import threading
 import time as clock
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,7 +58,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
         "xla_gpu_graph_min_graph_size": 1,
     },
 }
-LIGHT = {"xla_backend_optimization_level": 1}  # operations of XLA take half as long again
+LIGHT = {"xla_backend_optimization_level": 1}  # operations of XLA take longer
 HOW, SUFFIX, YES = "compiled", "answer", "yes"  # of the file in the cache
 MOST_IN_FLIGHT = 8  # calls whose results may be incomplete
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
@@ -215,7 +215,7 @@ class _VerifiedCache:
         self._path = cache.folder()
         self._pruned = False
         self._claims = threading.local()  # `held`: the ExitStack with the lock of the program that a thread compiles
-        self._compiling = set()  # the threads that hold such a lock
+        self._held = weakref.WeakSet()  # those of all threads
 
     def get(self, key: str) -> bytes | None:
         """The entry of that key, or None; the caller then compiles the program, and others wait for its `put`."""
@@ -245,16 +245,16 @@ class _VerifiedCache:
 
     def _claimed(self, name):
         """The entry that another process makes meanwhile; None where this thread has the lock or loses patience."""
-        begun, thread = clock.monotonic(), threading.get_ident()
+        begun = clock.monotonic()
         while (waited := clock.monotonic() - begun) < PATIENCE:
             held = contextlib.ExitStack()
             alone = False
-            if not self._compiling or waited > COURTESY:
+            if not self._held or waited > COURTESY:
                 alone = held.enter_context(cache.alone(name, HOW, wait=False))
             found = cache.find(name, HOW, SUFFIX)
             if alone and found is None:
                 self._claims.held = held
-                self._compiling.add(thread)
+                self._held.add(held)
                 return None
             held.close()
             if found is not None:
@@ -264,7 +264,6 @@ class _VerifiedCache:
 
     def _release(self):
         held, self._claims.held = getattr(self._claims, "held", None), None
-        self._compiling.discard(threading.get_ident())
         if held is not None:
             held.close()
 

@@ -109,8 +109,8 @@ class ForwardBackward(TimeStepper):
 
 def _extrapolated(state):
     """A State without what the flow has carried through faces, of which nothing needs earlier values."""
-    names = [name for name in state.names if not name.startswith(CARRIED)]
-    return State.of({name: state[name] for name in names}, state.positions)
+    at = state.positions  # a tracer with such a name lies at centres
+    return State.of({name: x for name, x in state if at[name] == "h" or not name.startswith(CARRIED)}, at)
 
 
 def _weighted(weights, arrays):
