@@ -10,19 +10,17 @@ namespace {
 // Values along an axis: (1 - weight) x[cell] + weight x[next].
 template <typename T>
 struct Points {
-  std::vector<int32_t> cell, next;
+  std::vector<int64_t> cell, next;
   std::vector<T> weight;
 
   Points(int64_t cells, int64_t ratio, bool faces, int64_t first, int64_t count) : cell(count), next(count), weight(count) {
-    for (int64_t part = 0; part < ratio; ++part) {  // of each old cell
+    int64_t c = first / ratio, part = first % ratio;
+    for (int64_t k = 0; k < count; ++k) {
       const double at = (faces ? part + 1.0 : part + 0.5) / ratio - (faces ? 1.0 : 0.5);
-      const int64_t begin = first + (part - first % ratio + ratio) % ratio;
-      int64_t c = begin / ratio;
-      for (int64_t k = begin - first; k < count; k += ratio, ++c) {
-        cell[k] = c;
-        next[k] = std::clamp<int64_t>(at < 0 ? c - 1 : c + 1, 0, cells - 1);
-        weight[k] = std::abs(at);
-      }
+      cell[k] = c;
+      next[k] = std::clamp<int64_t>(at < 0 ? c - 1 : c + 1, 0, cells - 1);
+      weight[k] = std::abs(at);
+      if (++part == ratio) part = 0, ++c;
     }
   }
 };
@@ -31,8 +29,7 @@ struct Points {
 template <typename T>
 void InterpolatePlane(const T* from, T* to, int64_t width, const Points<T>& rows, const Points<T>& columns) {
   std::vector<T> line(width);
-  const int64_t count = columns.cell.size();
-  const int32_t *cell = columns.cell.data(), *next = columns.next.data();
+  const int64_t count = columns.cell.size(), *cell = columns.cell.data(), *next = columns.next.data();
   const T* weight = columns.weight.data();
   for (size_t j = 0; j < rows.cell.size(); ++j, to += count) {
     const T *a = from + rows.cell[j] * width, *b = from + rows.next[j] * width, w = rows.weight[j];
@@ -45,8 +42,7 @@ void InterpolatePlane(const T* from, T* to, int64_t width, const Points<T>& rows
 template <typename T>
 void GatherPlane(const T* from, T* to, int64_t width, const Points<T>& rows, const Points<T>& columns) {
   std::vector<T> line(width);
-  const int64_t count = columns.cell.size();
-  const int32_t *cell = columns.cell.data(), *next = columns.next.data();
+  const int64_t count = columns.cell.size(), *cell = columns.cell.data(), *next = columns.next.data();
   const T* weight = columns.weight.data();
   for (size_t j = 0; j < rows.cell.size(); ++j, from += count) {
     std::fill(line.begin(), line.end(), T{});
