@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..dynamics.system import System
-from ..dynamics.transported import tracer_contents
 from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State
@@ -119,7 +118,7 @@ class Problem:
         stepper.check()
         self.models, self.state = _grids(model, stepper, state)
         self.model = self.models[0]
-        self.has_contents = any(tracer_contents(model.system) or model.sea_floor.bed for model in self.models)
+        self.has_contents = any(model.system.contents or model.sea_floor.bed for model in self.models)
         self.cost = tile_cost(cost, model, self.dt, self.first_step, self.steps)
         self.stepper: Any = self.communicator.place(lambda _: jax.tree.map(lambda x: np.array(x, model.dtype), stepper))
         transforms, names = split_controls(controls)

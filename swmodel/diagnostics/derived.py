@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from ..dynamics.domain import Model
 from ..dynamics.layer import LayerFlow, divergence
 from ..dynamics.layers import over_deep_water
-from ..dynamics.transported import shown_variables, tracer_contents
 from ..fields.field import AbstractField, Field, mean_x, mean_y
 from ..fields.variables import INTERFACES, in_layer, layer_of
 from ..parallel.halo import without_padding
@@ -49,15 +48,15 @@ def in_all_layers(name: str, model: Model) -> list[str]:
         return [in_layer(name, k) for k in range(model.layer_count + 1)]
     if name in FIELDS:
         return [in_layer(name, k) for k in range(model.layer_count)] if name != "depth" else [name]
-    return [row.name for row, whole, _ in tracer_contents(model.system) if whole.name == name] or [name]
+    return [row.name for row, whole, _ in model.system.contents if whole.name == name] or [name]
 
 
 def names_in_files(model: Model) -> list[str]:
     """The names of all fields that the files of a model's runs can hold, each with all layers."""
     between = (INTERFACES,) if model.layers is not None else ()
-    own = dict.fromkeys((*FIELDS, *between, *(whole.name for _, whole, _ in tracer_contents(model.system))))
+    own = dict.fromkeys((*FIELDS, *between, *(whole.name for _, whole, _ in model.system.contents)))
     of_layers = {each for name in own for each in in_all_layers(name, model)}
-    return [*own, *(row.name for row in shown_variables(model.system) if row.name not in of_layers)]
+    return [*own, *(row.name for row in model.system.variables if row.name not in of_layers)]
 
 
 def _interface_height(flow, number):

@@ -44,7 +44,6 @@ from ..grids.water import nearest_water
 from .clock import Time
 from .domain import Domain, Model
 from .forcing import CellShare, WaterForcing
-from .transported import tracer_contents
 
 if TYPE_CHECKING:
     from .layer import LayerFlow
@@ -73,7 +72,7 @@ def with_exchanges(system: "System", state: State, time: Time) -> State:
     """
     numbers = [k for k, term in enumerate(system.terms) if isinstance(term, Exchange)]
     fields, eta = state.map(as_tile_field, state.positions), system.names_of_layers[0][2]
-    tracers = {row.name: tracer for row, tracer, layer in tracer_contents(system) if layer == 0}
+    tracers = {row.name: tracer for row, tracer, layer in system.contents if layer == 0}
     arrays, stored = system.evaluation.on_arrays(system, [fields[name] for name in (eta, *tracers)])
     terms = [cast(Exchange, arrays.terms[k]).averaged(time) for k in numbers]
     read = [cast(Field, arrays.depth_at(time)), *cast(list[Field], stored)]

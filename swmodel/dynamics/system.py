@@ -29,6 +29,7 @@ from ..fields.parameters import Flag, Number, Part
 from ..fields.state import State, as_tile_field, like, pytree, replace
 from ..fields.variables import PROGNOSTIC, Variable, names_in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
+from ..stencils.layout import Strips
 from .clock import Coverage, Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .dissipation import FreeSlip
@@ -54,7 +55,7 @@ from .stages import (
     euler_stage,
 )
 from .terms import Series, Term, TiledPart, TimeVarying, Windows, value_at
-from .transported import Transported, converted_state
+from .transported import Passage, Transported, converted_state
 
 __all__ = ["System", "declared_fields"]
 
@@ -83,6 +84,8 @@ class System:
         terms: forcing and dissipation, in the order in which they are added.
         open_boundaries: the OpenBoundary conditions.
         tracers: further prognostic variables, a tuple of Transported.
+        counted: ((Passage, Strips of the tile), ...) of what nests compare along their borders. A step computes those
+            that its State holds.
         layers: the Layers, or None for one layer.
         uplift: None, or the sea floor's cumulative uplift [m] (ny, nx), in time records.
         crests: None, or the depths of the crests of levees on faces [m], a pair of arrays at u and v with the tile's
@@ -176,6 +179,7 @@ class System:
     subgrid: Any = declare(TABLES, units="m", lifted=True)
     tile: TileGeometry = declare(TILE)
     elliptic_domain: Any = declare(OTHER)
+    counted: tuple[tuple[Passage, Strips], ...] = declare(STATIC, ())
     flat: bool = declare(STATIC, False)
     first: Any = declare(NUMBER)
     covers: Coverage | None = declare(STATIC)
@@ -513,13 +517,14 @@ class System:
         return rate
 
     def transported(self, flow: LayerFlow, time: Time) -> dict[str, AbstractField]:
-        """{name: d value/dt, a Field at h} of the variables of tracers, of terms and of open sides."""
+        """{name: d value/dt} of the variables of tracers, of terms and of open sides, and of what is counted."""
         kept = {name: 0.0 * flow.state[name] for name in self.constant_names}
         kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.boundary_names}
         rates: dict[str, Any] = {
             row.name: tracer.at(time).rate(flow.layers[layer], flow.state[row.name], time)
             for row, tracer, layer in self.contents
         }
+        rates |= {x.name: x.rate(flow, time) for x, _ in self.counted if x.name in flow.state.names}
         return rates | kept
 
     def shown(self, state: State, time: Time | Count) -> State:

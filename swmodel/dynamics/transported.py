@@ -12,27 +12,27 @@ its solver makes the transport free of divergence.
 Files, gauges, initial states and controls hold the variable as `shown`, c; States, histories and restarts hold it as
 `stored`, s. By default both are the same.
 
-`Carried` counts what the flow has carried through each face since it was last set to 0: the volume of water, or a
-tracer's content.
+A `Passage` is what passes faces in a step: the volume of water, or a tracer's content.
 
-    d carried_x/dt = U,          d carried_y/dt = V
-    d carried_x_dye/dt = U c_u,  d carried_y_dye/dt = V c_v      and the fluxes of diffusion
+    d (water along x)/dt = U,      d (water along y)/dt = V
+    d (dye along x)/dt = U c_u,    d (dye along y)/dt = V c_v      and the fluxes of diffusion
 
-Steppers combine rates linearly, and these are the fluxes by which they change eta and s. So in each cell their change
-is -div(carried) to rounding, but for sources, with every explicit stepper. Nests compare what two grids have carried
-through their border, and set it to 0 there alone (nests/border.py); elsewhere it has no use.
+Steppers combine rates linearly, and these are the fluxes by which they change eta and s. So with every explicit stepper
+a step changes eta and s by minus the divergence of what passes faces, to rounding, but for sources. Nests compare what
+passes their border in two grids (nests/border.py). A step of these grids computes it in strips along the border alone.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..fields.field import AbstractField, Value
 from ..fields.methods import a_rate, at
-from ..fields.state import State, as_tile_field, pytree, static
-from ..fields.variables import Variable, in_layers, units_of_product
+from ..fields.state import State, as_tile_field, static
+from ..fields.variables import Variable, in_layers
 from .clock import Time
 from .terms import TiledPart
 
@@ -42,18 +42,7 @@ if TYPE_CHECKING:
     from .system import System
 
 
-__all__ = [
-    "Carried",
-    "Transported",
-    "converted",
-    "converted_state",
-    "shown_variables",
-    "thicknesses",
-    "tracer_contents",
-]
-
-
-CARRIED = "carried_"  # how names of what `Carried` counts begin
+__all__ = ["Passage", "Transported", "converted", "converted_state", "passages", "thicknesses", "with_counted"]
 
 
 class Transported(TiledPart):
@@ -67,12 +56,10 @@ class Transported(TiledPart):
             `on_tile`, which may leave it out.
         layer: the number of the layer that it is in, 0 at the top, -1 the lowest; None for all layers, in each of which
             it has a value of its own.
-        internal: whether it is bookkeeping, which neither files nor controls hold as a quantity of the flow.
     """
 
     kind = "tracer"
     layer = None
-    internal = False
     results = {"rate": at("h", "d value/dt"), "time_step_rate": a_rate}
     uses_time = False
     initial = 0.0
@@ -130,17 +117,6 @@ class Transported(TiledPart):
         return 0.0
 
 
-def tracer_contents(system: "System") -> "list[tuple[Variable, Transported, int]]":
-    """The `contents` of a System that are tracers', without what nests count at their borders."""
-    return [each for each in system.contents if not each[1].internal]
-
-
-def shown_variables(system: "System") -> list[Variable]:
-    """The `variables` of a System without what nests count at their borders."""
-    counted = {row.name for row, tracer, _ in system.contents if tracer.internal}
-    return [row for row in system.variables if row.name not in counted]
-
-
 def thicknesses(system: "System", fields: State | Mapping[str, Value], depth: Value) -> list[Value]:
     """The thickness of each layer [m], from the depth [m] and {name: values}."""
     columns = system.columns(depth, fields)
@@ -152,7 +128,7 @@ def converted(how: str, contents: Sequence, fields: State | Mapping[str, Value],
 
     Args:
         how: "shown" or "stored".
-        contents: the `tracer_contents` of a System.
+        contents: those of a System.
         fields: a State, or a dict, of arrays.
         columns: the thickness of each layer [m].
     """
@@ -168,7 +144,7 @@ def converted_state(how: str, system: "System", state: State, depth: AbstractFie
         state: the State.
         depth: H at its time [m], a Field at h.
     """
-    contents, subgrid, wet, new = tracer_contents(system), system.subgrid, system.geometry.wet, {}
+    contents, subgrid, wet, new = system.contents, system.subgrid, system.geometry.wet, {}
     if not contents and subgrid is None:
         return state
     fields = state.map(as_tile_field, state.positions)
@@ -180,37 +156,39 @@ def converted_state(how: str, system: "System", state: State, depth: AbstractFie
     return state.replace(**new, **converted(how, contents, state, columns))
 
 
-@pytree
-class Carried(Transported):
-    """What passed each face since it was last set to 0, per unit width: the volume of water, or a tracer's content.
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """What passes the faces of a layer along an axis in a step, per unit width.
 
-    Args:
-        variable: its row, at "u" or "v".
-        of: the name of the tracer; "" for the volume of water [m2].
-        layer: that of the tracer; None for all layers, in each of which it has a value of its own.
+    Attributes:
+        position: "u" or "v".
+        layer: the number of the layer.
+        tracer: the name of the tracer whose content it is; "" for the volume of water [m2].
     """
 
-    variable: Variable = static()
-    of: str = static(default="")
-    layer: int | None = static(default=None)
+    position: str
+    layer: int
+    tracer: str = ""
 
-    internal = True
-    results = {"rate": at("u", "d value/dt")}
+    @property
+    def name(self) -> str:
+        """Its name in States within a step, which no variable of a model can have."""
+        return f"{self.tracer or 'water'} along {'x' if self.position == 'u' else 'y'} in layer {self.layer}"
 
-    @staticmethod
-    def both(tracer: Transported | None = None) -> "tuple[Carried, Carried]":
-        """What counts the water that passes faces along x and along y, or a tracer's content."""
-        name, units, what, layer = "", "m2", "volume", None
-        if tracer is not None:
-            name, units, layer = tracer.name, units_of_product(tracer.variable.units, "m2"), tracer.layer
-            what = f"content of {name}"
-        along_x, along_y = (
-            Variable(f"{CARRIED}{axis}{name and '_'}{name}", at, units, f"{what} carried along {axis} per unit width")
-            for axis, at in (("x", "u"), ("y", "v"))
-        )
-        return Carried(along_x, name, layer), Carried(along_y, name, layer)
+    def rate(self, flow: "LayerFlow", time: Time) -> Value:
+        """U or V [m2 s-1], or the tracer's flux, a Field at `position`; `flow` is that of the top layer."""
+        layer = flow.layers[self.layer]
+        along = layer.fluxes_of(self.tracer, time) if self.tracer else (layer.U, layer.V)
+        return along[self.position == "v"]
 
-    def rate(self, flow: "LayerFlow", value: Value, time: Time) -> Value:
-        """U or V [m2 s-1], or the tracer's flux, a Field at the position of the variable."""
-        along = (flow.U, flow.V) if not self.of else flow.fluxes_of(self.of, time)
-        return along[self.variable.position == "v"]
+
+def passages(system: "System", position: str) -> list[Passage]:
+    """What passes the faces at "u" or "v": the water of each layer, and then the `contents` of a System."""
+    water = [Passage(position, layer) for layer in range(system.layer_count)]
+    return water + [Passage(position, layer, tracer.name) for _, tracer, layer in system.contents]
+
+
+def with_counted(state: State, counted: Sequence[Passage], zero: Callable[[str], Value]) -> State:
+    """A State with 0, of `zero(position)`, for each Passage that is counted, of which nothing has passed yet."""
+    positions = {passage.name: passage.position for passage in counted}
+    return state.extended({name: zero(at) for name, at in positions.items()}, positions)

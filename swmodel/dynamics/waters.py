@@ -42,7 +42,7 @@ from .domain import Domain, Model
 from .forcing import CellShare, WaterForcing
 from .limiters import larger, smaller
 from .terms import Series, TimeVarying
-from .transported import Transported, tracer_contents
+from .transported import Transported
 
 if TYPE_CHECKING:
     from .layer import LayerFlow
@@ -67,7 +67,7 @@ def with_waters(system: "System", state: State, time: Time) -> State:
     new, rise = dict(fields), 0.0 * h
     for source in sorted(sources, key=lambda each: each.takes):
         change = pointwise(larger, source.averaged(time).depth(h, new, time.dt) * wet, -h)
-        for row, tracer, layer in tracer_contents(system):
+        for row, tracer, layer in system.contents:
             if layer == 0:
                 new[row.name] = source.content(tracer, new[row.name], h, change)
         for row in source.state_variables():

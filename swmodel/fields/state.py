@@ -7,7 +7,7 @@ content. Only the momentum and continuity equations name u, v and eta. Other cod
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar, cast, dataclass_transform
 
 import jax
@@ -203,6 +203,14 @@ class State:
         if unknown:
             raise TypeError(f"State.replace: there is no {unknown[0]!r}; this State holds {', '.join(self._values)}.")
         return _set(object.__new__(State), {**self._values, **changes}, self._positions)
+
+    def extended(self, values: Mapping[str, Value], positions: Mapping[str, str]) -> "State":
+        """This State with further fields, at the given positions."""
+        return State.of({**self._values, **values}, {**self.positions, **positions})
+
+    def only(self, names: Collection[str]) -> "State":
+        """The fields of these names alone."""
+        return State.of({name: x for name, x in self if name in names}, self.positions)
 
     def __add__(self, other: "State") -> "State":
         return self.map(operator.add, other)

@@ -20,7 +20,7 @@ from ..dynamics.momentum import Coriolis, VorticityFlux
 from ..dynamics.subgrid import changed_level, subgrid_on
 from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
-from ..dynamics.transported import Transported, converted, thicknesses, tracer_contents
+from ..dynamics.transported import Passage, Transported, converted, thicknesses
 from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
@@ -34,6 +34,7 @@ from ..grids.windows import FieldLike, GridValues
 from ..parallel import Communicator, make_communicator
 from ..parallel.decomposition import Tile
 from ..sources.motion import BottomMotion
+from ..stencils.layout import Strips
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
 from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks
@@ -253,7 +254,7 @@ class ShallowWater(Model):
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
         columns = thicknesses(self.system, state, self.domain.cut(self.sea_floor.water))
-        return state.replace(**converted("stored", tracer_contents(self.system), state, columns))
+        return state.replace(**converted("stored", self.system.contents, state, columns))
 
     def check_state(self, who: str, state: State) -> None:
         """Raise ValueError unless a State holds what this model steps; `who` is the caller, for the message."""
@@ -366,6 +367,10 @@ class ShallowWater(Model):
     def run_on_arrays(self) -> None:
         """Let steps run on arrays from now on, whatever engine was chosen."""
         self._change(step_loop=ArrayStepLoop)
+
+    def count(self, passages: tuple[tuple[Passage, Strips], ...]) -> None:
+        """Let steps in a Family compute these Passages in strips along borders of nests."""
+        self._change(counted=passages)
 
     def _change(self, **changes: object) -> None:
         self.system = replace(self.system, **changes)

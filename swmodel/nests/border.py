@@ -23,7 +23,8 @@ level surface at rest stays so, over any depth, since every formula gives a mean
 """
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -31,12 +32,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
-from ..dynamics.transported import converted, tracer_contents
+from ..dynamics.transported import Passage, converted, passages
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import pytree, static
 from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import Part, collect
+from ..stencils.layout import cells
 from ..stencils.native import interpolate
 from ..stepping.steps import Carry, StepLoop
 from .edges import LEAST, ON_FACES, Edges, along_border, coverage, mask_of
@@ -53,8 +55,8 @@ class OuterValues:
     Attributes:
         flow: for each strip under the frame (n, rows, columns): m eta [m], u, v [m s-1], m c of tracers; and m, where
             it moves.
-        carried: what the step before has carried through each face of a two-way border, (n, rows, columns) for each
-            side: the volume of water [m3], and contents of tracers. Empty before a step.
+        carried: what passed each face of a two-way border in the step before, (n, rows, columns) for each side: the
+            volume of water [m3], and contents of tracers. Empty before a step.
     """
 
     flow: list[jax.Array]
@@ -72,7 +74,7 @@ class Border:
         two_way: whether the nest changes the outer grid.
         communicator: the Communicator.
         fields: (name, position) of the fields that the grids exchange: eta, u, v and the tracers.
-        counters: the names of the variables that count what passes faces along x, and along y: water, then tracers.
+        counted: the Passages along y, and along x.
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
         level: for each side, m_i / sum w m on the nest's cells in the frame, where the outer coast does not move.
         means: {"h", "u" or "v": weights on the nest's cells in the box, whose sums over outer cells are means}.
@@ -85,7 +87,7 @@ class Border:
     two_way: bool = static()
     communicator: Any = static()
     fields: tuple[tuple[str, str], ...] = static()
-    counters: tuple[tuple[str, ...], tuple[str, ...]] = static()
+    counted: tuple[tuple[Passage, ...], tuple[Passage, ...]] = static()
     mask: dict[str, jax.Array]
     outer_mask: dict[str, jax.Array]
     level: list[jax.Array]
@@ -116,36 +118,40 @@ class Border:
             )
         return cast(Border, outer.communicator.place(lambda rank: _on_rank(outer, inner, place, two_way, rank)))
 
-    # -- what the flow carries through the border ----------------------------------------------------------------------
+    # -- what passes the border ----------------------------------------------------------------------------------------
 
-    def without_carried(self, loop: StepLoop, carry: Carry, of_nest: bool) -> Carry:
-        """The carry of one of both grids, with nothing carried through the border yet."""
-        if not self.two_way:
-            return carry
-        for names, parts in self._counted(self.edges.faces if of_nest else self.edges.outer_faces):
-            none = [jnp.zeros((len(names), *part.shape), carry[0][names[0]].dtype) for part in parts]
-            carry = loop.write(carry, names, parts, none)
-        return carry
+    def passed(self, loop: StepLoop, passed: Mapping[str, jax.Array], of_nest: bool) -> list[jax.Array]:
+        """What passed a two-way border in a step of one of both grids, of `StepLoop.counted_step`.
 
-    def _carried(self, loop, carry, parts, lengths):
-        """(the carry, for each side what was carried through the faces [m3, content], (n, rows, columns))."""
-        found = []
-        for names, sides in self._counted(parts):
-            carry, strips = loop.read(carry, names, sides)
-            found += strips
-        return carry, [length[None] * strip for length, strip in zip(lengths, found, strict=True)]
+        For each side (n, rows, columns) of what is `counted` there, per unit width.
+        """
+        strips, found = dict(loop.equations.counted), []
+        for k, (at, shape) in enumerate(self._faces(of_nest)):
+            each = self.counted[k // 2]
+            every = strips[each[0]]
+            first = cells(every[: every.index((at, shape))])
+            own = slice(first, first + math.prod(shape))
+            found.append(jnp.stack([passed[x.name][own].reshape(shape) for x in each]))
+        return found
 
-    def _counted(self, parts):
-        """Pairs of the names that count what passes two sides of the border, and the Parts of these sides."""
-        along_x, along_y = self.counters
-        return (along_y, parts[:2]), (along_x, parts[2:])
+    def nothing_passed(self) -> list[jax.Array]:
+        """`passed` of the nest before its first step in one of the outer grid."""
+        n, dtype = len(self.counted[0]), self.lengths[0].dtype
+        return [jnp.zeros((n, *shape), dtype) for _, shape in self._faces(of_nest=True)]
+
+    def _faces(self, of_nest):
+        """For each side of a two-way border the (place, shape) of its faces in the tile of one of both grids."""
+        parts = self.edges.faces if of_nest else self.edges.outer_faces
+        return [(part.at, part.shape) for part in parts] if self.two_way else []
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
-    def outer_values(self, loop: StepLoop, carry: Carry, step: Count, after: bool) -> tuple[Carry, OuterValues]:
+    def outer_values(
+        self, loop: StepLoop, carry: Carry, step: Count, passed: Mapping[str, jax.Array] | None = None
+    ) -> tuple[Carry, OuterValues]:
         """(the outer grid's carry before its step number `step`, the OuterValues then).
 
-        With `after` they hold what the step before has carried through a two-way border.
+        With what `passed` in the step before, of `StepLoop.counted_step`, they hold what passed a two-way border.
         """
         carry, strips = loop.read(carry, self._names, self.edges.ring)
         flow, carried = [], []
@@ -156,8 +162,9 @@ class Border:
             planes = [wet * values[name] if at == "h" else values[name] for name, at in self.fields]
             flow.append(jnp.stack(planes + ([wet] if loop.equations.film is not None else [])))
         parts = list(zip(self.edges.ring, flow, strict=True))
-        if after and self.two_way:
-            carry, carried = self._carried(loop, carry, self.edges.outer_faces, self.outer_lengths)
+        if passed is not None and self.two_way:
+            each = zip(self.outer_lengths, self.passed(loop, passed, of_nest=False), strict=True)
+            carried = [length[None] * strip for length, strip in each]
             parts += zip(self.edges.outer_faces, carried, strict=True)
         boxes = collect(parts, self.communicator)
         return carry, OuterValues(boxes[: len(flow)], boxes[len(flow) :])
@@ -225,6 +232,7 @@ class Border:
         outer: tuple[StepLoop, Carry, Count],
         nest: tuple[StepLoop, Carry, Count],
         after: OuterValues,
+        passed: Sequence[jax.Array],
     ) -> tuple[Carry, Carry]:
         """(the outer grid's carry with the nest's means in the box, and its fluxes through the border; the nest's).
 
@@ -234,16 +242,17 @@ class Border:
         Args:
             outer, nest: each grid's loop, its carry, and the number of its next step.
             after: the outer grid's values after its last step.
+            passed: the sum of `self.passed` of the nest's steps in it.
         """
         loop, carry, step = outer
-        inner, means, carried = self._inner_values(*nest)
+        inner, means, carried = self._inner_values(*nest, passed)
         part, covered, at, equations = self.edges.outer_box, dict(self.covered), dict(self.fields), loop.equations
         means = {name: x[0][part.box_slices] for name, x in means.items()}
         if (weight := means.get("weight")) is not None:
             means = {name: x if at.get(name) in ("u", "v") else _quotient(x, weight) for name, x in means.items()}
             covered["h"] = jnp.where(weight > 0, covered["h"], 0.0)
         columns = [means[name] for name in means if name.startswith("column ")]
-        shown: Any = converted("shown", tracer_contents(equations), means, columns) if columns else {}
+        shown: Any = converted("shown", equations.contents, means, columns) if columns else {}
         means |= shown
         means["eta"] = self._above_bed(loop, means["eta"], step, part)
         means = _converted("stored", loop, means, step, part)
@@ -265,7 +274,7 @@ class Border:
             new = {name: x + rise for name, x, rise in zip(names, strip, rises, strict=True)}
             new["eta"] = self._above_bed(loop, new["eta"], step, side)
             if equations.film is not None:  # what falls dry holds nothing
-                columns, contents = _columns(loop, new, step, side), tracer_contents(equations)
+                columns, contents = _columns(loop, new, step, side), equations.contents
                 new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, _, n in contents}
             values.append(jnp.stack(list(new.values())))
         return loop.write(carry, names, adjacent, values)
@@ -276,7 +285,7 @@ class Border:
             return eta
         return jnp.maximum(eta, -loop.equations.depth_at(Time(step)).interior[part.slices])
 
-    def _inner_values(self, loop, carry, step):
+    def _inner_values(self, loop, carry, step, passed):
         """(the carry, boxes, what was carried) of a nest before its step number `step`, on every rank.
 
         The boxes are {name: means of a field}: of eta [m], u and v [m s-1], contents of tracers and the thickness of
@@ -295,7 +304,7 @@ class Border:
         sums, carry = loop.after(sums, carry)
         coarse = _coarse(part, (ratio, ratio))
         parts = [(coarse, x[None]) for x in sums.values()]
-        carry, carried = self._carried(loop, carry, self.edges.faces, self.lengths)
+        carried = [length[None] * strip for length, strip in zip(self.lengths, passed, strict=True)]
         for side, strips, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
             lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
             parts.append((_coarse(side, ratios), _sums(strips, lead, ratios, ())))
@@ -314,7 +323,7 @@ def _where_wet(loop, eta, step, part, x):
 def _columns(loop, fields, step, part):
     """The thickness of each layer [m] in a Part, from {name: values there}; [] where there are no tracers."""
     equations = loop.equations
-    if not tracer_contents(equations):
+    if not equations.contents:
         return []
     rest = [x.interior[part.slices] for x in equations.at_rest(equations.depth_at(Time(step)))]
     excess = equations.excess([fields[eta] for *_, eta in equations.names_of_layers])
@@ -324,7 +333,7 @@ def _columns(loop, fields, step, part):
 def _converted(how, loop, fields, step, part) -> dict[str, Any]:
     """{name: values in a Part} with tracers "shown", as concentrations, or "stored", as contents of columns."""
     columns = _columns(loop, fields, step, part)
-    return fields | converted(how, tracer_contents(loop.equations), fields, columns) if columns else fields
+    return fields | converted(how, loop.equations.contents, fields, columns) if columns else fields
 
 
 def _quotient(total, weight):
@@ -379,10 +388,8 @@ def _on_rank(outer, inner, place, two_way, rank):
         along_border(outer.grid, edges.outer, edges.adjacent, area=True),
     )
     system = inner.system
-    tracers = [(row.name, "h") for row, *_ in tracer_contents(system)]
+    tracers = [(row.name, "h") for row, *_ in system.contents]
     names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
-    counters: Any = tuple(
-        tuple(row.name for row, tracer, _ in system.contents if tracer.internal and row.position == at) for at in "uv"
-    )
-    host = Border(edges, two_way, inner.communicator, (*names, *tracers), counters, *arrays)
+    counted: Any = tuple(tuple(passages(system, at)) for at in "vu")
+    host = Border(edges, two_way, inner.communicator, (*names, *tracers), counted, *arrays)
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)

@@ -5,17 +5,20 @@ before it.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
+from ..dynamics.transported import Passage, passages
 from ..grids.grid import Grid
 from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import Part
 from ..parallel.decomposition import Tile
-from .nest import Place
+from ..stencils.layout import Strips
+from .nest import Nest, Place
 
-__all__ = ["LEAST", "ON_FACES", "Edges", "along_border", "coverage", "mask_of"]
+__all__ = ["LEAST", "ON_FACES", "Edges", "along_border", "counted", "coverage", "mask_of", "strips_at"]
 
 LEAST = 1e-6  # the least sum of weights of wet cells from which a value is taken
 ON_FACES = {"h": (), "u": (1,), "v": (0,)}  # axes along which the last of a nest's faces in a cell lies on its face
@@ -106,6 +109,31 @@ def _faces(rows, columns, outside=0) -> list[Rectangle]:
     (j, i), (ny, nx) = _rectangle(rows, columns)
     north, east = rows[1] - 1 + outside, columns[1] - 1 + outside
     return [((j - 1, i), (1, nx)), ((north, i), (1, nx)), ((j, i - 1), (ny, 1)), ((j, east), (ny, 1))]
+
+
+def strips_at(parts: Sequence[Part], position: str) -> Strips:
+    """The strips of a tile that lie on the western and eastern side ("u"), or on the southern and northern one."""
+    return tuple((part.at, part.shape) for part in (parts[2:] if position == "u" else parts[:2]))
+
+
+def counted(
+    name: str, nests: Mapping[str, Nest], places: Mapping[str, Place], models: Mapping[str, ShallowWater]
+) -> tuple[tuple[Passage, Strips], ...]:
+    """What steps of the grid `name` count along its two-way borders, as `System.counted`, on this rank.
+
+    Args:
+        name: of the grid.
+        nests, places: {name: Nest} and {name: Place} of all nests.
+        models: {name: ShallowWater} of all grids.
+    """
+    (rank,), borders, system = models[name].communicator.ranks, [], models[name].system
+    for inner, nest in nests.items():
+        outer = nest.inside or ""
+        if nest.two_way and name in (inner, outer):
+            edges = Edges(places[inner], *(models[x].decomposition.tile(rank) for x in (outer, inner)))
+            borders.append(edges.faces if name == inner else edges.outer_faces)
+    strips = {at: tuple(strip for parts in borders for strip in strips_at(parts, at)) for at in "uv"}
+    return tuple((passage, strips[at]) for at in "uv" for passage in passages(system, at)) if borders else ()
 
 
 # -- what is constant --------------------------------------------------------------------------------------------------

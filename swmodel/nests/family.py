@@ -12,7 +12,7 @@ import numpy as np
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.domain import Domain
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.transported import Carried, Transported
+from ..dynamics.transported import Transported
 from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.state import State, replaced
 from ..grids.grid import Grid
@@ -23,6 +23,7 @@ from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
+from .edges import counted
 from .interpolation import blended, depth_of, difference, warn_of_difference
 from .nest import STAGES, Nest, finest, forcing_in, frame_of, levees_in
 from .start import MotionInBox
@@ -70,8 +71,8 @@ class Family:
         for nest in nests:
             _check_options(nest.name, nest.options)
         wetting_in_nests = not options.get("wetting") and any(nest.options.get("wetting") for nest in nests)
-        own = options | ({"levees": ()} if wetting_in_nests else {})
-        self.models = {"": ShallowWater(grid, depth, **self._with_counters("", own))}
+        own: dict[str, Any] = options | ({"levees": ()} if wetting_in_nests else {})
+        self.models = {"": ShallowWater(grid, depth, **own)}
         if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
             raise ConfigError(
                 "Family: nests run serially or under MPI, and not on several devices of one process; leave "
@@ -81,6 +82,8 @@ class Family:
         for k, nest in enumerate(nests):
             with of_part(f"nest.{k}"), _of_nest(nest.name):
                 self._add(nest, shared | dict(nest.options), sources)
+        for name, model in self.models.items():
+            model.count(counted(name, self.nests, self.places, self.models))
 
     def _add(self, nest, options, sources):
         around = nest.inside or ""
@@ -108,17 +111,9 @@ class Family:
         levees = () if wetting is None else one_or_more(options.get("levees", ()))
         floors, forcing = ((outer.grid, outer.sea_floor.wet), (grid, wet)), one_or_more(options.get("forcing", ()))
         options["forcing"] = forcing_in(nest, place, *floors, forcing)
-        options = self._with_counters(nest.name, options | {"levees": levees_in(nest, place, grid, levees)})
+        options |= {"levees": levees_in(nest, place, grid, levees)}
         self.models[nest.name] = ShallowWater(grid, depth, **options)
         _check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
-
-    def _with_counters(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
-        """The options of a grid, whose tracers count what faces pass where a border of the grid is two-way."""
-        tracers = one_or_more(options.get("tracers", ()))
-        if any(n.two_way for n in self.nests.values() if name in (n.name, n.inside or "")):
-            counted = (None, *(x for x in tracers if isinstance(x, Transported)))
-            tracers += sum(map(Carried.both, counted), ())
-        return options | {"tracers": tracers}
 
     @property
     def outer(self) -> ShallowWater:
@@ -361,14 +356,14 @@ def _check_options(name, options):
 
 def _check_tracers(name, own, outer):
     """Raise ConfigError unless a nest's tracers have the names and layers of the outermost grid's, and fluxes."""
-    ours, theirs = ([(x.name, x.layer) for x in each if not x.internal] for each in (own, outer))
+    ours, theirs = ([(x.name, x.layer) for x in each] for each in (own, outer))
     if ours != theirs:
         listed = [", ".join(name for name, _ in each) or "none" for each in (ours, theirs)]
         raise ConfigError(
             f"Family: the tracers{_in(name)} are {listed[0]}, and those of the outermost grid {listed[1]}; give all "
             "grids the same ones, in the same order and layers."
         )
-    if lacking := [type(x).__name__ for x in own if not x.internal and type(x).fluxes is Transported.fluxes]:
+    if lacking := [type(x).__name__ for x in own if type(x).fluxes is Transported.fluxes]:
         raise ConfigError(f"Family: {lacking[0]} has no method `fluxes`, which nests need to conserve it; add one.")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dynamics.domain import Domain
 from ..dynamics.terms import Series
-from ..dynamics.transported import converted, thicknesses, tracer_contents
+from ..dynamics.transported import converted, thicknesses
 from ..fields.state import State
 from ..grids.grid import Grid
 from ..grids.windows import LazyRecords, Stored
@@ -66,10 +66,10 @@ def state_from_outer(
             fields[name] = np.maximum(np.where(covered, level - risen, -water), -water)
     own_depth: Any = water - (risen if inner.film is None else 0.0)
     fine = [x * inside for x in thicknesses(system, fields, own_depth)]
-    shown = converted("shown", tracer_contents(outer.system), outside, thicknesses(outer.system, outside, depth))
+    shown = converted("shown", outer.system.contents, outside, thicknesses(outer.system, outside, depth))
     concentrations = {
         row.name: _with_means(np.asarray(shown[row.name], float), wet, covered, fine[layer], ratio)
-        for row, _, layer in tracer_contents(system)
+        for row, _, layer in system.contents
     }
     for name in (name for pair in system.names_of_layers for name in pair[:2]):
         shapes = zip(place.shape, (name[0] == "v", name[0] == "u"), strict=True)
@@ -80,7 +80,7 @@ def state_from_outer(
         start = start.replace(eta=start.eta + own * mask)
     columns = [x * mask for x in thicknesses(system, start, cut(inner.sea_floor.water) - own)]
     tracers = {name: cut(c) for name, c in concentrations.items()}
-    return start.replace(**converted("stored", tracer_contents(system), tracers, columns))
+    return start.replace(**converted("stored", system.contents, tracers, columns))
 
 
 def _with_means(c, wet, covered, thickness, ratio):

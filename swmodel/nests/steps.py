@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.clock import Time, as_time
-from ..dynamics.system import System
 from ..fields.field import Count
 from ..fields.state import State, pytree, replace, static
 from ..grids.geometry import TileGeometry
@@ -25,7 +24,7 @@ from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import is_native, step_loop
 from ..stepping.members import SAME, Members
-from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor, scan_steps
+from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor, scan_steps, without_invariants
 from .border import Border, OuterValues
 
 __all__ = ["FamilyLoop", "FamilySystem", "Level", "family_system", "integrate", "run_family"]
@@ -40,7 +39,7 @@ class Level:
         loop: its StepLoop.
         monitor: a Monitor, called after each of its steps.
         nests: ((Border, steps, Level), ...) of the nests in it.
-        advance: `advance(carry, step)` makes a step of this grid alone.
+        advance: `advance(carry, step)` makes a step of this grid alone, as `StepLoop.counted_step`.
     """
 
     number: int
@@ -64,13 +63,15 @@ class Level:
     def traced(self, carries: tuple) -> "Level":
         """This Level, each of whose grids is traced once for all of its steps."""
         packed, _ = carries[self.number]
-        several = self.loop.traced_steps(packed, no_monitor, ())
         nests = tuple((border, steps, nest.traced(carries)) for border, steps, nest in self.nests)
-        return dataclasses.replace(self, nests=nests, advance=lambda carry, step: several(carry, step, 1, ())[0])
+        advance = without_invariants(self.loop.counted_step, packed, jnp.int32(0))
+        return dataclasses.replace(self, nests=nests, advance=advance)
 
 
-def family_step(level: Level, carries: tuple, step: Count) -> tuple:
-    """The carries after step number `step` of a level, and after the steps of its nests in the same time.
+def family_step(level: Level, carries: tuple, step: Count) -> tuple[tuple, dict[str, jax.Array]]:
+    """(the carries after step number `step` of a level and those of its nests in the same time, what is counted).
+
+    What is counted is that of the level's own grid, of `StepLoop.counted_step`.
 
     Args:
         level: a Level, `traced`.
@@ -79,40 +80,38 @@ def family_step(level: Level, carries: tuple, step: Count) -> tuple:
     """
     loop, (packed, monitored), before = level.loop, carries[level.number], []
     for border, *_ in level.nests:
-        packed = border.without_carried(loop, packed, of_nest=False)
-        packed, outer = border.outer_values(loop, packed, step, after=False)
+        packed, outer = border.outer_values(loop, packed, step)
         before.append(outer)
-    packed = level.advance(packed, step)
+    packed, passed = level.advance(packed, step)
     for (border, steps, nest), begun in zip(level.nests, before, strict=True):
-        packed, after = border.outer_values(loop, packed, step + 1, after=True)
-        carries = _nest_steps(border, steps, nest, carries, step * steps, (begun, after))
+        packed, after = border.outer_values(loop, packed, step + 1, passed)
+        carries, of_nest = _nest_steps(border, steps, nest, carries, step * steps, (begun, after))
         if border.two_way:
-            inner, of_nest = carries[nest.number]
+            inner, watched = carries[nest.number]
             inner = nest.loop, inner, (step + 1) * steps
-            packed, inner = border.give_back((loop, packed, step + 1), inner, after)
-            carries = _with(carries, nest.number, (inner, of_nest))
+            packed, inner = border.give_back((loop, packed, step + 1), inner, after, of_nest)
+            carries = _with(carries, nest.number, (inner, watched))
     if level.monitor is not no_monitor:
         monitored = level.monitor(step, functools.partial(loop.get_state, packed), monitored)
         monitored, packed = loop.after(monitored, packed)
-    return _with(carries, level.number, (packed, monitored))
+    return _with(carries, level.number, (packed, monitored)), passed
 
 
 def _nest_steps(
     border: Border, steps: int, nest: Level, carries: tuple, first: Count, outer: tuple[OuterValues, OuterValues]
-) -> tuple:
-    """The carries after the `steps` of a nest, whose first one has the number `first`."""
+) -> tuple[tuple, list[jax.Array]]:
+    """(the carries after the `steps` of a nest, whose first one has the number `first`; what passed its border)."""
     frame = border.in_frame(*outer)
-    packed, monitored = carries[nest.number]
-    packed = border.without_carried(nest.loop, packed, of_nest=True)
-    carries = _with(carries, nest.number, (packed, monitored))
 
-    def one(k: Count, carries: tuple) -> tuple:
+    def one(k: Count, both: tuple) -> tuple:
+        carries, sums = both
         packed, monitored = carries[nest.number]
         flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in frame]
         packed = border.fill_frame(nest.loop, packed, flow, first + k)
-        return family_step(nest, _with(carries, nest.number, (packed, monitored)), first + k)
+        carries, passed = family_step(nest, _with(carries, nest.number, (packed, monitored)), first + k)
+        return carries, [a + b for a, b in zip(sums, border.passed(nest.loop, passed, of_nest=True), strict=True)]
 
-    return _in_groups(one, nest.period, carries, steps)
+    return _in_groups(one, nest.period, (carries, border.nothing_passed()), steps)
 
 
 def _in_groups(one: Callable, period: int, carries: tuple, count: Count) -> tuple:
@@ -241,10 +240,6 @@ class FamilyLoop(StepLoop):
             self.equations = replace(dynamics, systems=tuple(loop.equations for loop in self.loops))
 
     @classmethod
-    def obstacle(cls, dynamics: System, stepper: TimeStepper) -> str | None:
-        return None
-
-    @classmethod
     def compiles(cls) -> bool:
         return True
 
@@ -266,7 +261,7 @@ class FamilyLoop(StepLoop):
         carries = tuple((each, ()) for each in carry)
         level = self.level.traced(carries)
         for k in range(count):
-            carries = family_step(level, carries, first + k)
+            carries, _ = family_step(level, carries, first + k)
             carry = tuple(each for each, _ in carries)
             if monitor is not no_monitor:
                 monitored = monitor(first + k, functools.partial(self.get_state, carry), monitored)
@@ -280,7 +275,7 @@ class FamilyLoop(StepLoop):
 def run_family(level: Level, carries: tuple, first: Count, count: Count) -> tuple:
     """The carries of all levels after `count` steps of the outermost one, from its step number `first` on."""
     level = level.traced(carries)
-    return _in_groups(lambda k, carries: family_step(level, carries, first + k), level.period, carries, count)
+    return _in_groups(lambda k, carries: family_step(level, carries, first + k)[0], level.period, carries, count)
 
 
 def _with(carries: tuple, number: int, new: Any) -> tuple:

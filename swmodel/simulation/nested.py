@@ -72,7 +72,7 @@ class NestedSimulation:
                         f"in the nest {name!r}, with {family.total_steps(name)} of its steps in one of the outermost "
                         f"grid: {error}"
                     ) from None
-            self.simulations[name].nest, self.simulations[name].boxes = name, family.boxes_in(name)
+            self.simulations[name].belong_to(family, name)
         family.check_frames(steppers)
         self.borders = dict(zip(family.nests, family.borders, strict=True))
         self._started = {name for name in self.simulations if self.start_of(name) == 0}

@@ -1,15 +1,16 @@
 """A run: a model, its present state, a stepper, and the files that `run` writes meanwhile (driver.py)."""
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.system import System
+from ..dynamics.transported import Passage
 from ..errors import ConfigError
 from ..fields.parameters import MOST, check_arguments
 from ..fields.state import State
@@ -26,12 +27,15 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.loop import engine_of, pack_state, unpack_state
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
-from ..stepping.steps import History
+from ..stepping.steps import History, start_history
 from .driver import Driver
 from .outputs import RULES, SECONDS, STEPS, Outputs
 from .program import Carry, Pace, fastest_stages, read_once
 from .progress import duration
 from .stopping import Health
+
+if TYPE_CHECKING:
+    from ..nests.family import Family
 
 T = TypeVar("T")
 
@@ -80,6 +84,7 @@ class Simulation(Outputs):
         )
         self.step = 0
         self._packed: Any = None
+        self._counted: Sequence[Passage] = ()  # along borders of nests
         self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self.outputs, self.pace = [], Pace()
@@ -205,7 +210,15 @@ class Simulation(Outputs):
 
     def start_history(self, state: State) -> History:
         """The stepper's history before its first step from `state`."""
-        return self.communicator.spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
+        history = self.communicator.spmd(lambda stepper, state: start_history(stepper, state, self._counted))
+        return history(self.stepper, state)
+
+    def belong_to(self, family: "Family", name: str) -> None:
+        """Let this run be that of the grid `name` of a Family, before its first step."""
+        self.nest, self.boxes = name, family.boxes_in(name)
+        model = self.model.models[0] if isinstance(self.model, Ensemble) else self.model
+        self._counted = [passage for passage, _ in model.system.counted]
+        self.set(self.state, self.start_history(self.state))
 
     def resume(self, path: str | Path, force: str | tuple = ()) -> str:
         """Continue from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.

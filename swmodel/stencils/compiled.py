@@ -11,7 +11,6 @@ import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +19,10 @@ import numpy as np
 from ..errors import ConfigError
 from ..runtime.cache import digest
 from .graph import At, Graph
-from .native.library import TARGET, LoopPlan, ResultPlan, ScalarPlan, SourcePlan, When, loop_name, numbers
+from .layout import Layout, Strips
+from .native.library import TARGET, LoopPlan, ResultPlan, ScalarPlan, SourcePlan, StripPlan, When, loop_name, numbers
 from .schedule import compares_rounded, schedule
 from .source import c_source, commented_source, operations
-
-if TYPE_CHECKING:
-    from .stencil import Layout
 
 
 def compile_loop(graph: Graph, dtypes: tuple) -> str:
@@ -49,7 +46,8 @@ def compiled_loop(
     origins: Sequence[tuple[int, int]],
     aliases: Sequence[int | None],
     dtypes: Sequence[str],
-    layout: "Layout",
+    strips: Sequence[Strips | None],
+    layout: Layout,
     margin: int,
     sharers: int,
     slots: Sequence[int] = (),
@@ -64,6 +62,7 @@ def compiled_loop(
         origins: (row, column) of the tile's cell (0, 0) in each array that is read.
         aliases: for each result the number of the operand that it overwrites, or None.
         dtypes: element types of the results.
+        strips: for each result the Strips whose cells it has, or None for all cells.
         layout: the Layout of the results.
         margin: the number of cells around the tile that are computed, too.
         sharers: the number of devices that share the threads of this process.
@@ -81,12 +80,12 @@ def compiled_loop(
     first = len(operands) - 1 - len(pushed)
     call = jax.ffi.ffi_call(
         TARGET,
-        [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes]
+        [jax.ShapeDtypeStruct(layout.result_shape(x), np.dtype(t)) for t, x in zip(dtypes, strips, strict=True)]
         + [jax.ShapeDtypeStruct(operands[first + k].shape, operands[first + k].dtype) for k in range(len(pushed))],
         input_output_aliases=over | {first + k: len(dtypes) + k for k in range(len(pushed))},
     )
     indices = {slot: len(operands) - len(slots) + k for k, slot in enumerate(slots)}
-    plan = _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed, places)
+    plan = _plan(graph, origins, aliases, strips, layout, margin, sharers, indices, pushed, places)
     return call(*operands, kernel=compile_loop(graph, (types, tuple(dtypes))), plan=np.asarray(plan, np.int64))
 
 
@@ -102,7 +101,7 @@ def _together(scalars, first):
     return [jnp.stack([scalars[k] for k in group], axis=-1) for group in groups.values()], places
 
 
-def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed, places):
+def _plan(graph, origins, aliases, strips, layout, margin, sharers, indices, pushed, places):
     """The integers of a loop's plan: records of native/library.py."""
     rounds = schedule(graph)
     (rows, columns), (ghosts, west) = layout.shape, layout.origin
@@ -113,13 +112,19 @@ def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed, pla
     for k, (row, column) in enumerate(origins):
         first, (low, high) = rounds.rows_ahead(k)[0], rounds.rows_in_all(k)
         sources.append(SourcePlan(indices.get(k, -1), row, column, graph.columns[k], first, low, high))
-    results = [ResultPlan(-1 if k is None else k, _when(k, len(origins), rounds)) for k in aliases]
+    results = [
+        ResultPlan(-1 if k is None else k, _when(k, len(origins), rounds, x), len(x or ()))
+        for k, x in zip(aliases, strips, strict=True)
+    ]
     scalars = [places[k] for k in range(graph.scalars)]
-    return [n for record in (head, *sources, *scalars, *results) for n in numbers(record)] + list(pushed)
+    cut = [StripPlan(*first, *shape) for each in strips for first, shape in each or ()]
+    return [n for record in (head, *sources, *scalars, *results, *cut) for n in numbers(record)] + list(pushed)
 
 
-def _when(operand, sources, rounds):
+def _when(operand, sources, rounds, strips):
     """When a row of results may overwrite the row of operand number `operand` (None: of no operand)."""
+    if strips is not None:
+        return When.IN_STRIPS
     if operand is None or operand >= sources:
         return When.AT_ONCE
     if rounds.must_wait(operand):

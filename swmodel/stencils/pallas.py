@@ -15,7 +15,6 @@ since arithmetic would take longer than the memory does. `make gpu` counts both 
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +26,8 @@ from jax.experimental.pallas import triton
 from .derivatives import OPERATIONS
 from .expressions import Node
 from .graph import At, Constant, Graph, Unsupported
+from .layout import Layout, Strips, cells_of
 from .schedule import COSTS
-
-if TYPE_CHECKING:
-    from .stencil import Layout
 
 OPERATIONS_A_NUMBER = 40  # that an H100 computes while it moves a number, in float32 and in float64
 MOST_PARTS = 8
@@ -228,7 +225,8 @@ def pallas_loop(
     origins: Sequence[tuple[int, int]],
     aliases: Sequence[int | None],
     dtypes: Sequence[str],
-    layout: "Layout",
+    strips: Sequence[Strips | None],
+    layout: Layout,
     margin: int,
     interpret: bool = False,
 ) -> Sequence[jax.Array]:
@@ -241,6 +239,7 @@ def pallas_loop(
             origins=origins,
             aliases=aliases,
             dtypes=dtypes,
+            strips=strips,
             margin=margin,
             layout=dataclasses.replace(layout, members=None),
             interpret=interpret,
@@ -255,7 +254,8 @@ def pallas_loop(
         types = [part.graph.nodes[ref.node].dtype for ref in part.graph.outputs]
         arrays += _launch(part.graph, arrays, numbers, places, wide, width, types, interpret)
         places += [wide.origin] * len(types)
-    return _launch(last.graph, arrays, numbers, places, layout, margin, dtypes, interpret, aliases)
+    results = _launch(last.graph, arrays, numbers, places, layout, margin, dtypes, interpret, aliases)
+    return [x if each is None else cells_of(layout.own(x), each) for x, each in zip(results, strips, strict=True)]
 
 
 def _launch(graph, arrays, numbers, origins, layout, margin, dtypes, interpret, aliases=()):

@@ -19,7 +19,7 @@ from ..fields.field import Count
 from .compiled import compiled_loop
 from .native import push_slot, read_slot
 from .native.primitives import declare
-from .stencil import fused_loop
+from .stencil import fused_loop, result_shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,10 +138,6 @@ def _declared(name, plainly, shapes):
     return declare(name, plainly, natively, shapes, tangents, batch)
 
 
-def _shapes(*operands, layout, dtypes, **parameters):
-    return [ShapedArray(layout.padded, t) for t in dtypes]
-
-
 def _read_plainly(*operands, slots, **parameters):
     count = len(operands) - len(slots)
     arrays = list(operands[:count])
@@ -161,8 +157,8 @@ def _push_plainly(*operands, pushed, **parameters):
 
 def _pushing_shapes(*operands, pushed, **parameters):
     slots = operands[len(operands) - 1 - len(pushed) : -1]
-    return [*_shapes(**parameters), *(ShapedArray(x.shape, x.dtype) for x in slots)]
+    return [*result_shapes(**parameters), *(ShapedArray(x.shape, x.dtype) for x in slots)]
 
 
-loop_on_slots = _declared("fused_loop_on_slots", _read_plainly, _shapes)
+loop_on_slots = _declared("fused_loop_on_slots", _read_plainly, result_shapes)
 loop_pushing = _declared("fused_loop_pushing", _push_plainly, _pushing_shapes)

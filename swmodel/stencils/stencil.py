@@ -22,52 +22,9 @@ from ..runtime.private import partial_evaluation
 from .compiled import compile_loop, compiled_loop
 from .derivatives import tangent, transpose
 from .graph import Graph, trace_graph
-from .schedule import whole_vectors
+from .layout import Layout, Strips
+from .native.strips import add
 from .source import c_source
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """The layout of a loop's results.
-
-    The tile's first column lies at a multiple of the vector length, so that rows are padded beyond their ghosts.
-
-    Attributes:
-        shape: (rows, columns) of the tile.
-        ghosts: the number of ghost cells around it in every result.
-        members: the number of ensemble members, or None.
-    """
-
-    shape: tuple
-    ghosts: int
-    members: int | None = None
-
-    @property
-    def border(self) -> tuple[int, int, int, int]:
-        """Elements of an array (west, east, south, north) of the tile: ghosts and padding."""
-        west, columns = whole_vectors(self.ghosts), self.shape[1]
-        return west, whole_vectors(columns + self.ghosts) - columns, self.ghosts, self.ghosts
-
-    @property
-    def origin(self) -> tuple[int, int]:
-        """(row, column) of the tile's cell (0, 0) in an array."""
-        return self.ghosts, self.border[0]
-
-    def own(self, array: jax.Array) -> jax.Array:
-        """The tile's own cells of an array."""
-        west, east, south, north = self.border
-        return array[..., south : array.shape[-2] - north, west : array.shape[-1] - east]
-
-    def with_border(self, array: jax.Array, halo: Sequence[int] = (0, 0, 0, 0)) -> jax.Array:
-        """An array of the tile and `halo` cells around it, padded with zeros to the whole border."""
-        west, east, south, north = (border - have for border, have in zip(self.border, halo))
-        return jnp.pad(array, [(0, 0)] * (array.ndim - 2) + [(south, north), (west, east)])
-
-    @property
-    def padded(self) -> tuple[int, ...]:
-        west, east, south, north = self.border
-        whole = self.shape[0] + south + north, self.shape[1] + west + east
-        return whole if self.members is None else (self.members, *whole)
 
 
 def run(
@@ -77,6 +34,7 @@ def run(
     interpret: bool = False,
     sharers: int = 1,
     names: Sequence[str] = (),
+    strips: Sequence[Strips | None] = (),
 ) -> tuple[list[jax.Array], int]:
     """The values of Expressions, as arrays, and the width of the margin around the tile in which they are valid.
 
@@ -87,6 +45,8 @@ def run(
         interpret: run the GPU's kernel in Pallas's interpreter, on any device: to test it.
         sharers: devices of this process that run such loops at the same time, on the same cores.
         names: of the results, shown in the loop's source and graph.
+        strips: for each expression the Strips of the tile where its value is needed, or None where it is everywhere.
+            The result then is a vector of their cells.
 
     Returns:
         (arrays, margin).
@@ -104,6 +64,7 @@ def run(
         over or [None] * len(expressions),
         origins=[source.origin for source in sources],
         dtypes=[np.dtype(e.dtype).name for e in expressions],
+        strips=strips or [None] * len(expressions),
         layout=layout,
         margin=margin,
         interpret=interpret,
@@ -118,7 +79,7 @@ def _bind(*arguments, **parameters):
     return fused_loop.bind(*operands, **parameters)
 
 
-def _call(graph, arrays, scalars, over, origins, dtypes, **parameters):
+def _call(graph, arrays, scalars, over, origins, dtypes, strips, **parameters):
     """(operands, parameters) of a call that binds only what the Graph reads; result k may overwrite over[k] or None."""
     graph, kept, kept_scalars = graph.pruned
     operands = [*(arrays[k] for k in kept), *(scalars[k] for k in kept_scalars)]
@@ -132,15 +93,15 @@ def _call(graph, arrays, scalars, over, origins, dtypes, **parameters):
     types = tuple(np.dtype(getattr(operand, "aval", operand).dtype).name for operand in operands[: len(kept)])
     c_source(graph, (types, tuple(dtypes)))  # raises Unsupported now, when the caller can still use arrays
     chosen = {"graph": graph, "origins": tuple(origins[k] for k in kept), "aliases": tuple(aliases)}
-    return operands, {**parameters, **chosen, "dtypes": tuple(dtypes)}
+    return operands, {**parameters, **chosen, "dtypes": tuple(dtypes), "strips": tuple(strips)}
 
 
-def _some(chosen, operands, *, graph, origins, aliases, dtypes, **parameters):
+def _some(chosen, operands, *, graph, origins, aliases, dtypes, strips, **parameters):
     """(operands, parameters) of the call that gives some of the results of another one, by number."""
     over = [None if aliases[k] is None else operands[aliases[k]] for k in chosen]
     arrays, numbers = operands[: len(graph.columns)], operands[len(graph.columns) :]
-    types = [dtypes[k] for k in chosen]
-    return _call(graph.only(chosen), arrays, numbers, over, origins, types, **parameters)
+    types, places = [dtypes[k] for k in chosen], [strips[k] for k in chosen]
+    return _call(graph.only(chosen), arrays, numbers, over, origins, types, places, **parameters)
 
 
 def _depending(on, graph, aliases):
@@ -171,8 +132,9 @@ fused_loop.multiple_results = True
 
 
 @fused_loop.def_abstract_eval
-def _abstract(*operands, dtypes, layout, **parameters):
-    return [ShapedArray(layout.padded, np.dtype(t)) for t in dtypes]
+def result_shapes(*operands, dtypes, layout, strips, **parameters):
+    """The shapes of the results of a loop."""
+    return [ShapedArray(layout.result_shape(each), np.dtype(t)) for t, each in zip(dtypes, strips, strict=True)]
 
 
 @functools.cache
@@ -235,7 +197,7 @@ batching.primitive_batchers[fused_loop] = _batch
 # -- derivatives ------------------------------------------------------------------------------------------------------
 
 
-def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
+def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, strips, **parameters):
     """Results and their tangents, by one loop; in reverse mode by two, of which that of tangents is transposed."""
     nonzero = [type(t) is not ad.Zero for t in tangents]
     count = len(graph.columns)
@@ -248,21 +210,26 @@ def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
     over_slopes = [
         tangents[a] if a is not None and nonzero[a] else None for a, zero in zip(aliases, is_zero) if not zero
     ]
-    types = [t for t, zero in zip(dtypes, is_zero) if not zero]
+    types, places = ([x for x, zero in zip(each, is_zero) if not zero] for each in (dtypes, strips))
     parameters["origins"] = [*origins, *(origins[k] for k in sources)]
     if all(is_zero) or any(isinstance(t, partial_evaluation().JaxprTracer) for t in tangents):
-        results = _bind(graph, arrays, numbers, over, dtypes=dtypes, **parameters)
-        slopes = _bind(alone, arrays, numbers, over_slopes, dtypes=types, **parameters) if types else []
+        results = _bind(graph, arrays, numbers, over, dtypes=dtypes, strips=strips, **parameters)
+        slopes = _bind(alone, arrays, numbers, over_slopes, dtypes=types, strips=places, **parameters) if types else []
     else:
-        found = _bind(both, arrays, numbers, over + over_slopes, dtypes=[*dtypes, *types], **parameters)
+        every = {"dtypes": [*dtypes, *types], "strips": [*strips, *places]}
+        found = _bind(both, arrays, numbers, over + over_slopes, **every, **parameters)
         results, slopes = found[: len(dtypes)], iter(found[len(dtypes) :])
     slopes = iter(slopes)
     zeros = (ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results)
     return results, [none if zero else next(slopes) for none, zero in zip(zeros, is_zero)]
 
 
-def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, margin, **parameters):
+def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, strips, layout, margin, **parameters):
     """Cotangents of the linear operands: arrays for arrays; for a number the sum of its cotangents over all cells."""
+    cotangents = [
+        ct if type(ct) is ad.Zero or places is None else _around(ct, places, layout)
+        for ct, places in zip(cotangents, strips, strict=True)
+    ]
     linear = [ad.is_undefined_primal(operand) for operand in operands]
     count = len(graph.columns)
     sources = tuple(k for k in range(count) if linear[k])
@@ -281,6 +248,7 @@ def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, 
         + [None] * len(made.of_scalars),
         origins=[*(origins[k] for k in made.sources), *(layout.origin for _ in arrived)],
         dtypes=[np.dtype(aval.dtype).name for aval in avals],
+        strips=[None] * len(avals),
         layout=wide,
         margin=margin,
         **parameters,
@@ -290,6 +258,18 @@ def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, 
         k: _share(x, aval, origins[k] if k < count else None, wide.origin) for k, x, aval in zip(places, found, avals)
     }
     return [shares.get(k, ad.Zero(operand.aval)) if linear[k] else None for k, operand in enumerate(operands)]
+
+
+def _around(x, strips, layout):
+    """The transpose of `cells_of`: an array of the layout with the values x in strips, and zeros elsewhere."""
+    (south, west), ends = layout.origin, np.cumsum([rows * columns for _, (rows, columns) in strips])
+    parts = [
+        part.reshape(*x.shape[:-1], 1, *shape)
+        for part, (_, shape) in zip(jnp.split(x, ends[:-1], -1), strips)
+        if part.size
+    ]
+    places = [(south + j, west + i) for (j, i), shape in strips if all(shape)]
+    return add([jnp.zeros(layout.padded, x.dtype)], parts, places)[0]
 
 
 def _fills(aval, layout):

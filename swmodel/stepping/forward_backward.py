@@ -24,7 +24,6 @@ import numpy as np
 
 from ..dynamics.clock import Time
 from ..dynamics.conserving import ShoreSystem
-from ..dynamics.transported import CARRIED
 from ..fields.state import State, like, pytree
 from .explicit import Past, TimeStepper, time_step
 from .stability import largest_root
@@ -78,12 +77,12 @@ class ForwardBackward(TimeStepper):
         return largest_root([a + angle**2 * c for a, c in zip(wave, np.convolve(extrapolate, pressure))])
 
     def history(self, state: State) -> History:
-        return Past.empty(_extrapolated(state), 2)
+        return Past.empty(state, 2)
 
     def step(self, equations: "System", state: State, history: Past, time: Time) -> tuple[State, Past]:
         extrapolate, pressure = self._weights(history.count)
         past, at = (state, *history.values), time + 0.5
-        held, now = {name: state[name] for name in equations.constant_names}, _extrapolated(state)
+        held, now = {name: state[name] for name in equations.constant_names}, state.only(history.values[0].names)
         middle = state.replace(**dict(now.map(lambda *x: _weighted(extrapolate, x), *history.values))).replace(**held)
         names = [eta for *_, eta in equations.names_of_layers]
         known = [_weighted(pressure[1:], [s[name] for s in past]) for name in names]
@@ -105,12 +104,6 @@ class ForwardBackward(TimeStepper):
         middle = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [1.5 + b, -0.5 - 2 * b, b]])
         pressure = jnp.array([[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [d, 1 - d - c - e, c, e]])
         return middle[count], pressure[count]
-
-
-def _extrapolated(state):
-    """A State without what the flow has carried through faces, of which nothing needs earlier values."""
-    at = state.positions  # a tracer with such a name lies at centres
-    return State.of({name: x for name, x in state if at[name] == "h" or not name.startswith(CARRIED)}, at)
 
 
 def _weighted(weights, arrays):

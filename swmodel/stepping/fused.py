@@ -6,27 +6,41 @@ nothing.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import jax
 import jax.core
 import jax.numpy as jnp
+import numpy as np
 
 from ..dynamics.clock import Time
 from ..dynamics.near_sides import without_normal_flow
 from ..dynamics.stages import Fields, Filled, StageEvaluation, mark_numbers, renewed_if_due
 from ..dynamics.system import System, declared_fields
+from ..dynamics.transported import with_counted
 from ..fields.field import Count, Field, Value, pointwise
 from ..fields.state import State, each_state, fields_of, replace, states_of
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_open_faces, without_padding
 from ..stencils.expressions import Expression, Source, lift, path_names, stored
 from ..stencils.graph import Unsupported
+from ..stencils.layout import Layout, Strips
 from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
-from ..stencils.stencil import Layout, compile_loops, run
-from .steps import Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step, without_invariants
+from ..stencils.stencil import compile_loops, run
+from .steps import (
+    Carry,
+    History,
+    Monitor,
+    StepLoop,
+    Tree,
+    no_monitor,
+    one_step,
+    start_history,
+    without_invariants,
+)
 
 if TYPE_CHECKING:
     from .explicit import TimeStepper
@@ -146,12 +160,15 @@ class FusedEvaluation(StageEvaluation):
             for expression, now in zip(known.values(), self.finish_stage(list(known.values()))):
                 expression.become(now.plain)
 
-    def finish_stage(self, tree: T, over: Sequence[Source] = ()) -> T:
+    def finish_stage(
+        self, tree: T, over: Sequence[Source] = (), strips: Mapping[str, Strips] = MappingProxyType({})
+    ) -> T:
         """A pytree of Fields, with those that are not stored yet computed by one loop.
 
         Args:
             tree: of Fields.
             over: Sources whose arrays the loop may overwrite, unless `tree` has them; that of the same name first.
+            strips: {name: Strips} of the fields that are computed there alone.
         """
         self._tendencies = []
         leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Expression))
@@ -163,8 +180,13 @@ class FusedEvaluation(StageEvaluation):
         names = [named[id(x)] for x in new]
         own = [next((source for source in free if source.name == name), None) for name in names]
         others = (source for source in free if source not in own)
-        written_over = [getattr(source or next(others, None), "array", None) for source in own]
-        arrays, margin = run(new, self.layout, written_over, self.interpret, self.sharers, names) if new else ([], 0)
+        written_over = [
+            None if name in strips else getattr(source or next(others, None), "array", None)
+            for name, source in zip(names, own)
+        ]
+        places = [strips.get(name) for name in names]
+        options = self.interpret, self.sharers, names, places
+        arrays, margin = run(new, self.layout, written_over, *options) if new else ([], 0)
         made = {id(x): self.stored(a, x.position, margin, name) for x, a, name in zip(new, arrays, names)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
@@ -207,8 +229,7 @@ class FusedStepLoop(StepLoop):
         def one(dynamics, stepper, first):
             loop = cls(dynamics, stepper)
             state = dynamics.zeros()
-            carry = loop.pack_state(state, stepper.history(state))
-            return loop.steps(carry, first, 1)[0]
+            return loop.counted_step(loop.start(state), first)
 
         try:
             closed = jax.make_jaxpr(one)(dynamics, stepper, jnp.int32(0))
@@ -221,7 +242,8 @@ class FusedStepLoop(StepLoop):
         return None
 
     def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
-        self.stepper, self.history = stepper, stepper.history
+        self.stepper, self.counted = stepper, [x for x, _ in dynamics.counted]
+        self.history = functools.partial(start_history, stepper, counted=self.counted)
         self.evaluation = FusedEvaluation(dynamics, stepper, self.interpret)
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
         self.origin = self.layout.origin
@@ -281,13 +303,7 @@ class FusedStepLoop(StepLoop):
     ) -> tuple[Carry, Any]:
         state, history = self._sources(*carry)
         for k in range(count):
-            old = [e.plain for e in fields_of((state, history))]
-            if self.group > 1 and k % self.group == 0:
-                self.evaluation.refresh(old)
-            state, history = one_step(self._expressions, self.stepper, state, history, first + k)
-            state, history = self.evaluation.finish_stage((state, history), old)
-            if self.evaluation.opens_newest:
-                self.evaluation.close_sides(states_of((state, history))[:2])
+            state, history = self._step(state, history, first + k, refreshes=k % self.group == 0)
             now = self._arrays(state, None)
             monitored = monitor(first + k, functools.partial(self.get_state, now), monitored)
             if monitor is not no_monitor:
@@ -295,6 +311,27 @@ class FusedStepLoop(StepLoop):
                 for source, array in zip(plain, depends_on([source.array for source in plain], monitored)):
                     source.array = array
         return self._arrays(state, history), monitored
+
+    def counted_step(self, carry: Carry, step: Count) -> tuple[Carry, dict[str, jax.Array]]:
+        (state, history), dtype = self._sources(*carry), carry[0].eta.dtype
+        flow, zero = state.names, np.zeros((), dtype)
+        begun = with_counted(state, self.counted, lambda at: Expression(at, lambda trace: zero, dtype))
+        state, history = self._step(begun, history, step, refreshes=True)
+        passed, _ = self._arrays(state.only([x.name for x in self.counted]), None)
+        return self._arrays(state.only(flow), history), dict(passed)
+
+    def _step(self, state, history, step, refreshes):
+        """(state, history) after a step, stored in arrays; of what is counted, the cells of its strips."""
+        old = [e.plain for e in fields_of((state, history)) if e.plain is not None]
+        if self.group > 1 and refreshes:
+            self.evaluation.refresh(old)
+        state, history = one_step(self._expressions, self.stepper, state, history, step)
+        strips = {passage.name: each for passage, each in self.equations.counted}
+        state, history = self.evaluation.finish_stage((state, history), old, strips)
+        if self.evaluation.opens_newest:
+            flow = state.only([name for name in state.names if name not in strips])
+            self.evaluation.close_sides(states_of((flow, history))[:2])
+        return state, history
 
     def traced_steps(self, carry: Carry, monitor: Monitor, monitored: Tree) -> Callable:
         if self.group > 1 or self.period == 1:  # of a group, the first step alone refreshes halos

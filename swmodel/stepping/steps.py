@@ -21,11 +21,13 @@ from jax.extend.core import Jaxpr, Literal, Var
 from ..dynamics.clock import Time
 from ..dynamics.exchanges import Exchange, with_exchanges
 from ..dynamics.stages import mark_numbers
+from ..dynamics.transported import Passage, with_counted
 from ..dynamics.waters import WaterSource, with_waters
 from ..fields.field import AbstractField, Count, Field, pointwise
 from ..fields.state import State, each_state, fields_of
 from ..parallel.boxes import Part
 from ..parallel.halo import exchange, without_open_faces, without_padding
+from ..stencils.layout import cells_of
 from ..stencils.native import paste, read_strips, together
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class StepLoop(abc.ABC):
         equations: the prepared System on arrays, for monitors and costs; not set if `prepared` is False.
         stepper: the TimeStepper, prepared.
         history: `history(state)`, the TimeStepper's before the first step.
+        counted: the Passages that `counted_step` computes along borders of nests.
         period: the number of steps after which halos and buffers are in their first configuration again. `steps`
             should make this number of steps in one call.
         origin: (row, column) of the tile's cell (0, 0) in the arrays of a carry.
@@ -74,6 +77,7 @@ class StepLoop(abc.ABC):
     equations: Any
     stepper: Any
     history: "Callable[[State], History]"
+    counted: Sequence[Passage] = ()
     period: int = 1
     origin: tuple[int, int] = (0, 0)
 
@@ -88,9 +92,9 @@ class StepLoop(abc.ABC):
         """
 
     @classmethod
-    @abc.abstractmethod
     def obstacle(cls, dynamics: "System", stepper: "TimeStepper") -> str | None:
         """A phrase that explains why these steps cannot run in this kind of loop; None where they can. Inside spmd."""
+        return None
 
     @classmethod
     def compiles(cls) -> bool:
@@ -98,7 +102,7 @@ class StepLoop(abc.ABC):
         return False
 
     @abc.abstractmethod
-    def pack_state(self, state: State, history: "History") -> Carry:
+    def pack_state(self, state: State, history: History) -> Carry:
         """The carry of a State and the stepper's history, both of the tile's own cells (ny, nx)."""
 
     def start(self, state: State) -> Carry:
@@ -106,7 +110,7 @@ class StepLoop(abc.ABC):
         return self.pack_state(state, self.history(state))
 
     @abc.abstractmethod
-    def unpack_state(self, carry: Carry) -> "tuple[State, History]":
+    def unpack_state(self, carry: Carry) -> tuple[State, History]:
         """(state, history) in a carry: the inverse of `pack_state`."""
 
     @abc.abstractmethod
@@ -159,9 +163,20 @@ class StepLoop(abc.ABC):
             (carry, monitored) after the last step.
         """
 
+    def counted_step(self, carry: Carry, step: Count) -> tuple[Carry, dict[str, jax.Array]]:
+        """(the carry after a step, {name: the cells of its strips, (cells,)} of each Passage that is counted in it)."""
+        return self.steps(carry, step, 1)[0], {}
+
     def traced_steps(self, carry: Carry, monitor: Monitor, monitored: Tree) -> Callable:
         """`steps(carry, first, count, monitored)` for such carries, which a loop may trace once for all counts."""
         return lambda carry, first, count, monitored: self.steps(carry, first, count, monitor, monitored)
+
+
+def start_history(stepper: "TimeStepper", state: State, counted: Sequence[Passage] = ()) -> History:
+    """The history of a stepper before its first step from a State; tendencies of what is counted belong to it."""
+    if counted and stepper.history_kind == "tendencies":
+        state = with_counted(state, counted, lambda position: jnp.zeros_like(state.eta))
+    return stepper.history(state)
 
 
 def one_step(
@@ -209,12 +224,9 @@ class ArrayStepLoop(StepLoop):
 
     name = "arrays"
 
-    @classmethod
-    def obstacle(cls, dynamics: "System", stepper: "TimeStepper") -> str | None:
-        return None
-
     def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
-        self.sides, self.history = dynamics.tile.sides, stepper.history
+        self.sides, self.counted = dynamics.tile.sides, [x for x, _ in dynamics.counted]
+        self.history = functools.partial(start_history, stepper, counted=self.counted)
         if not prepared:
             return
         self.equations = stepper.system(dynamics)
@@ -254,6 +266,18 @@ class ArrayStepLoop(StepLoop):
         # If this loop were unrolled, XLA would recompute each step for every neighbour that the next step reads.
         carry, monitored = jax.lax.fori_loop(0, count, body, (self._widened(carry), monitored))
         return self._own(carry), monitored
+
+    def counted_step(self, carry: Carry, step: Count) -> tuple[Carry, dict[str, jax.Array]]:
+        equations, (state, history) = self.equations, self._widened(carry)
+        flow, eta = state.names, state.eta
+
+        def zero(position):
+            return Field(jnp.zeros_like(eta.data), position, eta.halo) if self.wide else jnp.zeros_like(eta)
+
+        begun = with_counted(state, self.counted, zero)
+        state, history = self._own(one_step(equations, self.stepper, begun, history, step))
+        passed = {x.name: cells_of(state[x.name], strips) for x, strips in equations.counted}
+        return (state.only(flow), history), passed
 
     def _widened(self, carry: Carry) -> Carry:
         """All States of a carry as Fields with the whole halo filled, by one exchange.

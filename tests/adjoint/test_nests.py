@@ -156,7 +156,6 @@ def test_readings_of_several_grids_are_in_the_order_of_the_places_part_by_part()
             {"nests": [sw.Nest("harbour", start=16.0, **nested.HARBOUR)]},
             "Problem: the nest 'harbour' starts after 16 s",
         ),
-        ({"controls": ["initial.carried_x"]}, "'initial.carried_x' does not exist"),
         ({"cost": adjoint.BoxContent("dye")}, "BoxContent: the model steps no tracer 'dye'"),
         ({"cost": TRACKS}, "TrackMisfit reads one grid, and a family has several"),
         ({"state": sw.ShallowWater(nested.GRID, 100.0).at_rest()}, "give family.states"),

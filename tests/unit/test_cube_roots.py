@@ -7,8 +7,9 @@ import pytest
 
 from swmodel.fields.field import Field
 from swmodel.stencils.expressions import lift
+from swmodel.stencils.layout import Layout
 from swmodel.stencils.native import usable
-from swmodel.stencils.stencil import Layout, run
+from swmodel.stencils.stencil import run
 
 NY, NX = 40, 50
 

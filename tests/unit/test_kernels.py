@@ -20,11 +20,12 @@ from swmodel.stencils import Slot, evaluate, evaluate_storing, native
 from swmodel.stencils.derivatives import tangent
 from swmodel.stencils.expressions import Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
+from swmodel.stencils.layout import Layout
 from swmodel.stencils.native import library
 from swmodel.stencils.pallas import parts
 from swmodel.stencils.schedule import compares_rounded, schedule
 from swmodel.stencils.source import c_source, operations
-from swmodel.stencils.stencil import Layout, loops_in, run
+from swmodel.stencils.stencil import loops_in, run
 from swmodel.stepping.fused import FusedStepLoop, InterpretedStepLoop
 from swmodel.stepping.loop import pack_state
 from swmodel.stepping.steps import ArrayStepLoop
@@ -637,6 +638,43 @@ def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
     compiled = jax.jit(total).lower(width).compile()
     assert "dynamic-slice" not in compiled.as_text()
     np.testing.assert_allclose(compiled(width), sum(map(loop, width)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("interpret", [False, True], ids=("compiled", "kernels"))
+def test_of_a_result_in_strips_a_loop_stores_the_cells_of_strips_alone(interpret):
+    """Also beside a result that overwrites what it reads, for members, and in both modes of differentiation."""
+    layout = Layout((300, 40), 2)  # several chunks of rows
+    strips = (((0, 3), (300, 1)), ((0, 0), (0, 0)), ((299, 0), (1, 40)), ((7, 30), (2, 10)))
+    data, t, more = (jnp.asarray(np.random.default_rng(k).standard_normal(layout.padded)) for k in range(3))
+
+    def loop(data, some=strips):
+        f = stored(Source(data, layout.origin, (2,) * 4, data.dtype, prognostic=True), "h")
+        results, _ = run(
+            [f + mean_xy(mean_xy(f * f)), f * mean_xy(mean_xy(f))], layout, [data, None], interpret, strips=[None, some]
+        )
+        return results
+
+    whole, flux = jax.jit(functools.partial(loop, some=None))(data)
+    found, cells = jax.jit(loop)(data)
+    np.testing.assert_array_equal(found, whole)
+    own = np.asarray(layout.own(flux))
+    expected = [own[j : j + ny, i : i + nx].ravel() for (j, i), (ny, nx) in strips]
+    np.testing.assert_allclose(cells, np.concatenate(expected), rtol=1e-15, atol=1e-15)
+    many = jax.vmap(loop)(jnp.stack([data, t]))[1]
+    np.testing.assert_allclose(many[0], cells, rtol=1e-15, atol=1e-15)
+    np.testing.assert_allclose(many[1], loop(t)[1], rtol=1e-15, atol=1e-15)
+    slopes = jax.jvp(loop, (data,), (t,))[1]
+    step = 1e-6
+    expected = [(a - b) / (2 * step) for a, b in zip(loop(data + step * t), loop(data - step * t))]
+    for one, other in zip(slopes, expected):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-7)
+    weights = layout.own(more), jnp.asarray(np.random.default_rng(4).standard_normal(cells.shape))
+
+    def measured(results):
+        return jnp.vdot(layout.own(results[0]), weights[0]) + jnp.vdot(results[1], weights[1])
+
+    gradient = jax.grad(lambda data: measured(loop(data)))(data)
+    assert float(jnp.vdot(gradient, t)) == pytest.approx(float(measured(slopes)), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from swmodel.stencils import compiled, native
 from swmodel.stencils.derivatives import tangent, transpose
 from swmodel.stencils.expressions import Source, stored
 from swmodel.stencils.graph import trace_graph
+from swmodel.stencils.layout import Layout
 from swmodel.stencils.native import library
 from swmodel.stencils.source import c_source, commented_source
-from swmodel.stencils.stencil import Layout, run
+from swmodel.stencils.stencil import run
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 

@@ -142,11 +142,6 @@ def test_forward_backward_presses_with_the_new_elevation():
     np.testing.assert_allclose(state.eta, -100.0 * dt * (u - np.roll(u, 1, axis=1)) / 1e4, rtol=1e-10, atol=1e-13)
 
 
-def test_a_tracer_is_extrapolated_whatever_its_name():
-    state = sw.State(START.u, START.v, START.eta, carried_sand=START.eta)
-    assert sw.ForwardBackward(1.0).history(state).values[0].names == ("u", "v", "eta", "carried_sand")
-
-
 def test_derivatives_go_through_the_time_step():
     """The state's derivative in dt is the tendency, for one step of Euler."""
     slope = jax.jvp(lambda dt: take_steps(sw.AB3(dt), 1)[0].eta, (jnp.asarray(10.0),), (jnp.asarray(1.0),))[1]

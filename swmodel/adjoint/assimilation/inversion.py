@@ -20,7 +20,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.transported import shown_variables
 from ...errors import BlowUp, ConfigError
 from ...output.studies import Estimate
 from ...runtime.compilation import jit
@@ -349,7 +348,7 @@ class Inversion:
             whole = {role: self._whole(_first(value)) for role, value in roles.items()}
             found[control.name] = Estimate(control.position, control.units, whole, control.times)
         shown = problem.shown[0] if isinstance(problem.shown, tuple) else problem.shown  # of the outermost grid
-        rows = shown_variables(problem.model.system)
+        rows = problem.model.system.variables
         state = {row: analysis.get(f"initial.{row.name}", shown[row.name]) for row in rows}
         return found, {row: self._whole(value) for row, value in state.items()}
 

@@ -35,7 +35,6 @@ from numpy.typing import DTypeLike
 
 from ...dynamics.system import System
 from ...dynamics.terms import Series
-from ...dynamics.transported import shown_variables
 from ...errors import ConfigError
 from ...fields.parts import control_names, positions_of
 from ...fields.state import State, replace
@@ -254,7 +253,7 @@ def _in_nest(control, outer, model):
 
 def _catalogue(model):
     """{name: Control} of all controls of a model."""
-    stepped = shown_variables(model.system)
+    stepped = model.system.variables
     found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in stepped]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...dynamics.clock import Time
 from ...dynamics.system import System
-from ...dynamics.transported import tracer_contents
 from ...errors import ConfigError
 from ...fields.parameters import Text, declared
 from ...fields.state import State, pytree, static
@@ -98,7 +97,7 @@ class BoxContent(TimedCost):
 
 def _check_tracer(cost, model):
     """Raise ConfigError unless the model steps the tracer that a cost names."""
-    known = [row.name for row, *_ in tracer_contents(model.system)]
+    known = [row.name for row, *_ in model.system.contents]
     if cost.tracer not in known:
         raise ConfigError(
             f"{type(cost).__name__}: the model steps no tracer {cost.tracer!r}; "

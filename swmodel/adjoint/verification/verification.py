@@ -29,7 +29,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...dynamics.transported import tracer_contents
 from ...errors import ConfigError
 from ...models.random_fields import SmoothNoise
 from ...models.shallow_water import ShallowWater
@@ -304,7 +303,7 @@ def verify(
 def has_kinks(model: ShallowWater) -> bool:
     """Whether a part of a model chooses among branches by the flow, so that perturbed runs may take others."""
     parts = model.momentum, *model.system.parts
-    has_tracers = bool(tracer_contents(model.system))
+    has_tracers = bool(model.system.contents)
     takes_upstream = has_tracers and bool(model.open_sides)  # where tracers have the concentration upstream
     return takes_upstream or any(part.has_kinks for part in parts)
 

@@ -44,11 +44,13 @@ class When(enum.IntEnum):
     UNLESS_SHARED: the operand is read in other rows, too. Rows that the chunk of another thread reads are written after
         all chunks are done.
     LATER: a later cell or row of the same chunk reads the old value, too.
+    IN_STRIPS: the row overwrites nothing. The cells of strips are copied out of it.
     """
 
     AT_ONCE = 0
     UNLESS_SHARED = 1
     LATER = 2
+    IN_STRIPS = 3
 
 
 def _integer(doc, count=1):
@@ -59,7 +61,7 @@ def _integer(doc, count=1):
 @dataclasses.dataclass(frozen=True)
 class LoopPlan:
     """The head of a loop's plan. After it come `sources` SourcePlans, `scalars` ScalarPlans, a ResultPlan for each
-    result, and the indices of the sources that are copied into a slot."""
+    result, the StripPlans of all results, and the indices of the sources that are copied into a slot."""
 
     rows: int = _integer("rows of the tile")
     columns: int = _integer("columns of the tile")
@@ -100,6 +102,17 @@ class ResultPlan:
 
     over: int = _integer("index of the operand that it overwrites, or -1")
     when: int = _integer("a When")
+    strips: int = _integer("number of its strips")
+
+
+@dataclasses.dataclass(frozen=True)
+class StripPlan:
+    """Cells of the tile that a result consists of, row by row, after those of its earlier strips."""
+
+    row: int = _integer("row of the tile")
+    column: int = _integer("column of the tile")
+    rows: int = _integer("number of rows")
+    columns: int = _integer("number of columns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +126,7 @@ class MovedBlock:
     target_strides: tuple = _integer("elements between neighbours along each axis of the target", AXES)
 
 
-RECORDS = LoopPlan, SourcePlan, ScalarPlan, ResultPlan, MovedBlock
+RECORDS = LoopPlan, SourcePlan, ScalarPlan, ResultPlan, StripPlan, MovedBlock
 
 ROW_CALL = """// The arguments of a loop for one row of its results.
 struct RowCall {

@@ -44,6 +44,7 @@ struct Result {
   int64_t behind;        // rows that are computed before this one may be written
   int64_t below, above;  // rows of the overwritten array that are read for one row of results
   int64_t when;          // a When
+  std::vector<StripPlan> strips;
 };
 
 // A source whose rows are copied into a slot before they may be overwritten.
@@ -106,6 +107,7 @@ class Chunk {
       loop.kernel.row(&call);
       for (size_t k = 0; k < out.size(); ++k)
         if (loop.results[k].when == LATER && j - loop.results[k].behind >= first_) Put(k, j - loop.results[k].behind);
+        else if (loop.results[k].when == IN_STRIPS && j >= first_) PutStrips(k, j);
     }
     for (size_t k = 0; k < out.size(); ++k)
       if (loop.results[k].when == LATER)
@@ -132,7 +134,7 @@ class Chunk {
     size_t used = (loop_.kernel.kept_bytes(loop_.lead() + loop_.cells()) + 63) / 64 * 64;
     rings_.assign(loop_.results.size(), 0);
     for (size_t k = 0; k < rings_.size(); ++k)
-      if (loop_.results[k].when == LATER) rings_[k] = used, used += (loop_.results[k].behind + 1) * RowBytes(k);
+      if (loop_.results[k].when >= LATER) rings_[k] = used, used += (loop_.results[k].behind + 1) * RowBytes(k);
     return used;
   }
 
@@ -143,7 +145,7 @@ class Chunk {
   // Where row j of a result is computed.
   char* Target(size_t k, int64_t j) {
     const auto& r = loop_.results[k];
-    if (r.when == LATER) return Kept(k, j);
+    if (r.when >= LATER) return Kept(k, j);
     if (r.when == AT_ONCE || !IsShared(r, j)) return loop_.place(r, member_, j);
     return Late(k, j);
   }
@@ -156,7 +158,8 @@ class Chunk {
 
   char* Kept(size_t k, int64_t j) {
     const auto& r = loop_.results[k];
-    return reinterpret_cast<char*>(rings_[k]) + ((j - first_) % (r.behind + 1)) * RowBytes(k) + loop_.lead() * r.size;
+    const int64_t turn = r.behind > 0 ? (j - first_) % (r.behind + 1) : 0;
+    return reinterpret_cast<char*>(rings_[k]) + turn * RowBytes(k) + loop_.lead() * r.size;
   }
 
   // Copies rows [first, end), as many as exist, of the pushed sources into their slots.
@@ -174,6 +177,27 @@ class Chunk {
     const auto& r = loop_.results[k];
     const char* row = Kept(k, j);
     std::memcpy(IsShared(r, j) ? Late(k, j) : loop_.place(r, member_, j), row, loop_.cells() * r.size);
+  }
+
+  // Copies the cells of strips out of row j of a result.
+  void PutStrips(size_t k, int64_t j) {
+    const auto& r = loop_.results[k];
+    const char* row = Kept(k, j) + loop_.plan.margin * r.size;
+    char* target = r.data + member_ * r.member_stride;
+    for (const auto& s : r.strips) {
+      const int64_t bytes = s.columns * r.size;
+      char* to = target + (j - s.row) * bytes;
+      const char* from = row + s.column * r.size;
+      if (j < s.row || j >= s.row + s.rows)
+        ;
+      else if (bytes == sizeof(float))
+        std::memcpy(to, from, sizeof(float));  // without a call
+      else if (bytes == sizeof(double))
+        std::memcpy(to, from, sizeof(double));
+      else
+        std::memcpy(to, from, bytes);
+      target += s.rows * bytes;
+    }
   }
 
   const Loop& loop_;
@@ -235,15 +259,19 @@ void Describe(Loop& loop, const Call& call) {
   for (int64_t k = 0; k < made; ++k) {
     const auto p = Next<ResultPlan>(plan);
     const Array array = call.result(k);
-    Result r{array.data, array.width(), array.sizes[array.rank - 1], member_stride(array, 2), 0, 0, 0, p.when};
-    if (r.when != AT_ONCE) {
+    const bool whole = p.when != IN_STRIPS;
+    Result r{array.data, array.width(), array.sizes[array.rank - 1], member_stride(array, whole ? 2 : 1), 0, 0, 0, p.when, {}};
+    r.strips.resize(p.strips);
+    if (r.when == UNLESS_SHARED || r.when == LATER) {
       const auto& s = loop.sources[p.over].plan;
       r.behind = std::max<int64_t>(0, -s.ahead), r.below = std::max<int64_t>(0, -s.below), r.above = std::max<int64_t>(0, s.above);
     }
     loop.results.push_back(r);
-    if (p.over < 0)
+    if (p.over < 0 && whole)
       for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
   }
+  for (auto& r : loop.results)
+    for (auto& s : r.strips) s = Next<StripPlan>(plan);
   for (int64_t k = 0; k < loop.plan.pushed; ++k, ++plan) {
     const Array slots = call.result(made + k);
     const int64_t index = call.number(call.operands() - 1);
