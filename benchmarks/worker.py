@@ -101,7 +101,7 @@ def exchange(options):
     import jax.numpy as jnp
 
     from swmodel.parallel.halo import refresh
-    from swmodel.stencils.layout import Layout
+    from swmodel.stencils.expressions import Layout
     from swmodel.stepping.loop import on_tiles
 
     model, state, stepper = _case(options, process)

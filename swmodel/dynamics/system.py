@@ -29,7 +29,7 @@ from ..fields.parameters import Flag, Number, Part
 from ..fields.state import State, as_tile_field, like, pytree, replace
 from ..fields.variables import PROGNOSTIC, Variable, names_in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
-from ..stencils.layout import Strips
+from ..stencils.expressions import Strips
 from .clock import Coverage, Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .dissipation import FreeSlip

@@ -34,7 +34,7 @@ from ..grids.windows import FieldLike, GridValues
 from ..parallel import Communicator, make_communicator
 from ..parallel.decomposition import Tile
 from ..sources.motion import BottomMotion
-from ..stencils.layout import Strips
+from ..stencils.expressions import Strips
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
 from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks

@@ -38,7 +38,7 @@ from ..fields.field import Count
 from ..fields.state import pytree, static
 from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import Part, collect
-from ..stencils.layout import cells
+from ..stencils.expressions import cells
 from ..stencils.native import interpolate
 from ..stepping.steps import Carry, StepLoop
 from .edges import LEAST, ON_FACES, Edges, along_border, coverage, mask_of

@@ -15,7 +15,7 @@ from ..grids.grid import Grid
 from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import Part
 from ..parallel.decomposition import Tile
-from ..stencils.layout import Strips
+from ..stencils.expressions import Strips
 from .nest import Nest, Place
 
 __all__ = ["LEAST", "ON_FACES", "Edges", "along_border", "counted", "coverage", "mask_of", "strips_at"]

@@ -18,8 +18,8 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..runtime.cache import digest
+from .expressions import Layout, Strips
 from .graph import At, Graph
-from .layout import Layout, Strips
 from .native.library import TARGET, LoopPlan, ResultPlan, ScalarPlan, SourcePlan, StripPlan, When, loop_name, numbers
 from .schedule import compares_rounded, schedule
 from .source import c_source, commented_source, operations

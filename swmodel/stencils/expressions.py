@@ -6,23 +6,26 @@
 Nothing is computed when an Expression is made. `Trace` evaluates each Expression once, at cell (0, 0), and records the
 loads. Its value at a neighbour is the same value with an offset, since all cells have the same operations.
 
-The nodes of a Graph (graph.py) stand here too, with the line of Python that each comes from.
+The nodes of a Graph (graph.py) stand here too, with the line of Python that each comes from. A Source and a Layout say
+where the arrays that a loop reads and writes have the cells of a tile.
 """
 
 import dataclasses
 import linecache
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import jax
+import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend.core import JaxprEqn, Primitive
 from numpy.typing import DTypeLike
 
 from ..fields.field import WHOLE, AbstractField, Field, Pair
+from .native.library import VECTOR
 
 PACKAGE = Path(__file__).resolve().parents[1]
 INTERNAL = tuple(f"{PACKAGE / folder}/" for folder in ("fields", "stencils"))  # where operators are defined
@@ -158,6 +161,76 @@ class Source:
     @property
     def is_column(self) -> bool:
         return self.halo[0] == WHOLE
+
+
+def whole_vectors(cells: int) -> int:
+    """The least multiple of VECTOR that is not less than `cells`."""
+    return -(-cells // VECTOR) * VECTOR
+
+
+Strips: TypeAlias = tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+"""Strips of a tile: of each the (row, column) of its first cell, and the number of (rows, columns)."""
+
+
+def cells(strips: Sequence) -> int:
+    """The number of cells of Strips."""
+    return sum(rows * columns for _, (rows, columns) in strips)
+
+
+def cells_of(array: jax.Array, strips: Strips) -> jax.Array:
+    """The cells of strips of a tile's array (..., my, mx), one strip after the other, (..., cells)."""
+    parts = [array[..., j : j + rows, i : i + columns] for (j, i), (rows, columns) in strips]
+    return jnp.concatenate([x.reshape(*x.shape[:-2], -1) for x in parts], axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The layout of a loop's results.
+
+    The tile's first column lies at a multiple of the vector length, so that rows are padded beyond their ghosts.
+
+    Attributes:
+        shape: (rows, columns) of the tile.
+        ghosts: the number of ghost cells around it in every result.
+        members: the number of ensemble members, or None.
+    """
+
+    shape: tuple
+    ghosts: int
+    members: int | None = None
+
+    @property
+    def border(self) -> tuple[int, int, int, int]:
+        """Elements of an array (west, east, south, north) of the tile: ghosts and padding."""
+        west, columns = whole_vectors(self.ghosts), self.shape[1]
+        return west, whole_vectors(columns + self.ghosts) - columns, self.ghosts, self.ghosts
+
+    @property
+    def origin(self) -> tuple[int, int]:
+        """(row, column) of the tile's cell (0, 0) in an array."""
+        return self.ghosts, self.border[0]
+
+    def result_shape(self, strips: Strips | None) -> tuple[int, ...]:
+        """The shape of a result: that of `padded`, or of the cells of strips, one strip after the other."""
+        if strips is None:
+            return self.padded
+        return (cells(strips),) if self.members is None else (self.members, cells(strips))
+
+    def own(self, array: jax.Array) -> jax.Array:
+        """The tile's own cells of an array."""
+        west, east, south, north = self.border
+        return array[..., south : array.shape[-2] - north, west : array.shape[-1] - east]
+
+    def with_border(self, array: jax.Array, halo: Sequence[int] = (0, 0, 0, 0)) -> jax.Array:
+        """An array of the tile and `halo` cells around it, padded with zeros to the whole border."""
+        west, east, south, north = (border - have for border, have in zip(self.border, halo))
+        return jnp.pad(array, [(0, 0)] * (array.ndim - 2) + [(south, north), (west, east)])
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        west, east, south, north = self.border
+        whole = self.shape[0] + south + north, self.shape[1] + west + east
+        return whole if self.members is None else (self.members, *whole)
 
 
 class Expression(AbstractField):

@@ -24,9 +24,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from .derivatives import OPERATIONS
-from .expressions import Node
+from .expressions import Layout, Node, Strips, cells_of
 from .graph import At, Constant, Graph, Unsupported
-from .layout import Layout, Strips, cells_of
 from .schedule import COSTS
 
 OPERATIONS_A_NUMBER = 40  # that an H100 computes while it moves a number, in float32 and in float64

@@ -12,8 +12,8 @@ types, a compiler makes as many cells at a time as a vector has bytes, for which
 import dataclasses
 import functools
 
+from .expressions import whole_vectors
 from .graph import At, Constant, Graph
-from .native.library import VECTOR
 
 ROUNDS = 4
 DEAR = 4  # operations of a node that no two passes compute
@@ -128,11 +128,6 @@ def _beyond(kept, uses):
                 further = -column, column, kept[n].lead - row
                 beyond[n] = tuple(max(old, a + b) for old, a, b in zip(beyond[n], beyond[user], further))
     return beyond
-
-
-def whole_vectors(cells: int) -> int:
-    """The least multiple of VECTOR that is not less than `cells`."""
-    return -(-cells // VECTOR) * VECTOR
 
 
 def _chosen(graph, dear) -> dict:

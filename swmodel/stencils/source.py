@@ -16,9 +16,10 @@ import functools
 import math
 from pathlib import Path
 
+from .expressions import whole_vectors
 from .graph import At, Constant, Graph, Node, Unsupported
 from .native.library import VECTOR, header
-from .schedule import is_nan_with, schedule, whole_vectors
+from .schedule import is_nan_with, schedule
 
 BLOCK = 2048  # columns: a smaller one interrupts the prefetching of rows, and starts passes more often
 LARGEST_POWER = 16  # the largest integer power that is written as products

@@ -21,8 +21,8 @@ from ..fields.field import HaloError
 from ..runtime.private import partial_evaluation
 from .compiled import compile_loop, compiled_loop
 from .derivatives import tangent, transpose
+from .expressions import Layout, Strips
 from .graph import Graph, trace_graph
-from .layout import Layout, Strips
 from .native.strips import add
 from .source import c_source
 

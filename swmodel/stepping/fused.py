@@ -24,9 +24,8 @@ from ..fields.field import Count, Field, Value, pointwise
 from ..fields.state import State, each_state, fields_of, replace, states_of
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_open_faces, without_padding
-from ..stencils.expressions import Expression, Source, lift, path_names, stored
+from ..stencils.expressions import Expression, Layout, Source, Strips, lift, path_names, stored
 from ..stencils.graph import Unsupported
-from ..stencils.layout import Layout, Strips
 from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
 from ..stencils.stencil import compile_loops, run
@@ -313,6 +312,8 @@ class FusedStepLoop(StepLoop):
         return self._arrays(state, history), monitored
 
     def counted_step(self, carry: Carry, step: Count) -> tuple[Carry, dict[str, jax.Array]]:
+        if not self.counted:
+            return super().counted_step(carry, step)
         (state, history), dtype = self._sources(*carry), carry[0].eta.dtype
         flow, zero = state.names, np.zeros((), dtype)
         begun = with_counted(state, self.counted, lambda at: Expression(at, lambda trace: zero, dtype))

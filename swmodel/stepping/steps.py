@@ -27,7 +27,7 @@ from ..fields.field import AbstractField, Count, Field, pointwise
 from ..fields.state import State, each_state, fields_of
 from ..parallel.boxes import Part
 from ..parallel.halo import exchange, without_open_faces, without_padding
-from ..stencils.layout import cells_of
+from ..stencils.expressions import cells_of
 from ..stencils.native import paste, read_strips, together
 
 if TYPE_CHECKING:

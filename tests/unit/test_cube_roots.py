@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from swmodel.fields.field import Field
-from swmodel.stencils.expressions import lift
-from swmodel.stencils.layout import Layout
+from swmodel.stencils.expressions import Layout, lift
 from swmodel.stencils.native import usable
 from swmodel.stencils.stencil import run
 

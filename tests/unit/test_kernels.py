@@ -18,9 +18,8 @@ from swmodel.simulation.simulation import Simulation
 from swmodel.simulation.stopping import Health
 from swmodel.stencils import Slot, evaluate, evaluate_storing, native
 from swmodel.stencils.derivatives import tangent
-from swmodel.stencils.expressions import Source, lift, stored
+from swmodel.stencils.expressions import Layout, Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
-from swmodel.stencils.layout import Layout
 from swmodel.stencils.native import library
 from swmodel.stencils.pallas import parts
 from swmodel.stencils.schedule import compares_rounded, schedule

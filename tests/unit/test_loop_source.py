@@ -14,9 +14,8 @@ from swmodel.errors import ConfigError
 from swmodel.fields.field import WHOLE, Field, mean_xy
 from swmodel.stencils import compiled, native
 from swmodel.stencils.derivatives import tangent, transpose
-from swmodel.stencils.expressions import Source, stored
+from swmodel.stencils.expressions import Layout, Source, stored
 from swmodel.stencils.graph import trace_graph
-from swmodel.stencils.layout import Layout
 from swmodel.stencils.native import library
 from swmodel.stencils.source import c_source, commented_source
 from swmodel.stencils.stencil import run

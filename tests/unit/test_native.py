@@ -10,8 +10,7 @@ import pytest
 from swmodel.fields.field import Field, mean_xy
 from swmodel.nests.interpolation import weights_of
 from swmodel.stencils import native
-from swmodel.stencils.expressions import Source, stored
-from swmodel.stencils.layout import Layout
+from swmodel.stencils.expressions import Layout, Source, stored
 from swmodel.stencils.native import add_strips, cut, depends_on, empty, paste, push_slot, read_slot, read_strips
 from swmodel.stencils.stencil import run
 
