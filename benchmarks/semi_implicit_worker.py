@@ -115,8 +115,8 @@ def main(options):
     kinds = {"explicit": sw.ForwardBackward, "semi_implicit": sw.SemiImplicit, "split_explicit": sw.SplitExplicit}
     kind = kinds[options["scheme"]]
     if kind is sw.SplitExplicit:  # as many substeps as gravity waves need
-        (each,) = (x.dt for x in sw.limits(model, kind(1.0, substeps=1)) if x.name == "gravity waves")
-        kind = functools.partial(kind, substeps=math.ceil(1.1 * unit / steps / each))
+        (pair,) = (x.dt for x in sw.limits(model, kind(1.0, substeps=2)) if x.name == "gravity waves")
+        kind = functools.partial(kind, substeps=math.ceil(1.1 * unit / steps / (pair / 2)))
     program = Program(model, model.at_rest(), kind(unit / steps), steps)
     program.run(units)
     reached = {name: np.asarray(getattr(program.state, name)) for name in ("u", "v", "eta")}

@@ -310,6 +310,17 @@ class StageEvaluation(abc.ABC):
         """An array (my, mx) of values at cell centres as a Field at h with filled halo; communicates."""
 
     @abc.abstractmethod
+    def refreshed(self, equations: "System", fields: Fields) -> Fields:
+        """Fields with their values stored, and with halos that one exchange fills."""
+
+    @abc.abstractmethod
+    def repeat(self, equations: "System", body: Callable, fields: Fields, numbers: range) -> Fields:
+        """The Fields, without halos, after `fields = body(k, *fields)` for each k of `numbers`, in one loop of XLA.
+
+        Before each of them one exchange fills halos of the first two Fields; `body` reads neighbours of these alone.
+        """
+
+    @abc.abstractmethod
     def register_tendency(self, tendency: State) -> State:
         """The tendency that the equations return to a stepper; it may be stored along with the stage made of it."""
 
@@ -355,6 +366,23 @@ class ArrayEvaluation(StageEvaluation):
         tile = equations.geometry.tile
         (wide,) = exchange([x], tile.halo, tile.sides, equations.communicator)
         return Field(wide, "h", (tile.halo,) * 4)
+
+    def refreshed(self, equations: "System", fields: Fields) -> Fields:
+        tile, own = equations.geometry.tile, [cast(Field, x) for x in fields]
+        arrays = exchange([x.interior for x in own], tile.halo, tile.sides, equations.communicator)
+        return [Field(a, x.position, (tile.halo,) * 4) for a, x in zip(arrays, own)]
+
+    def repeat(self, equations: "System", body: Callable, fields: Fields, numbers: range) -> Fields:
+        positions = [x.position for x in fields]
+
+        def one(k, arrays):
+            own = [Field(x, at, (0, 0, 0, 0)) for x, at in zip(arrays, positions)]
+            new = body(k, *self.refreshed(equations, own[:2]), *own[2:])
+            return [cast(Field, x).interior for x in new]
+
+        arrays = [cast(Field, x).interior for x in fields]
+        arrays = jax.lax.fori_loop(numbers.start, numbers.stop, one, arrays)
+        return [Field(x, at, (0, 0, 0, 0)) for x, at in zip(arrays, positions)]
 
     def register_tendency(self, tendency: State) -> State:
         return tendency

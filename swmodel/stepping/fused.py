@@ -179,23 +179,38 @@ class FusedEvaluation(StageEvaluation):
         names = [named[id(x)] for x in new]
         own = [next((source for source in free if source.name == name), None) for name in names]
         others = (source for source in free if source not in own)
-        written_over = [
-            None if name in strips else getattr(source or next(others, None), "array", None)
-            for name, source in zip(names, own)
-        ]
-        places = [strips.get(name) for name in names]
-        options = self.interpret, self.sharers, names, places
+        spare = (None if name in strips else x or next(others, None) for name, x in zip(names, own))
+        written_over = [getattr(source, "array", None) for source in spare]
+        options = self.interpret, self.sharers, names, [strips.get(name) for name in names]
         arrays, margin = run(new, self.layout, written_over, *options) if new else ([], 0)
         made = {id(x): self.stored(a, x.position, margin, name) for x, a, name in zip(new, arrays, names)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
+
+    def refreshed(self, equations: "System", fields: Fields) -> Fields:
+        new: Any = self.finish_stage(tuple(fields))
+        self.refresh([x.plain for x in new])
+        return new
+
+    def repeat(self, equations: "System", body: Callable, fields: Fields, numbers: range) -> Fields:
+        new: Any = self.finish_stage(tuple(fields))
+        positions = [x.position for x in new]
+
+        def stored(arrays):
+            return [self.stored(x, at, 0, f"field {k}") for k, (x, at) in enumerate(zip(arrays, positions))]
+
+        def one(k, arrays):
+            own = stored(arrays)
+            self.refresh([x.plain for x in own[:2]])
+            new: Any = self.finish_stage(tuple(body(k, *own)), [x.plain for x in own])
+            return [x.plain.array for x in new]
+
+        return stored(jax.lax.fori_loop(numbers.start, numbers.stop, one, [x.plain.array for x in new]))
 
     def tile_values(self, field: Value) -> jax.Array:
         return self.layout.own(cast(Any, self.finish_stage(field)).plain.array)
 
     def with_ghosts(self, equations: "System", x: jax.Array) -> Expression:
-        wide = self.stored(self.layout.with_border(x), "h", 0, "solution")
-        self.refresh([wide.plain])
-        return wide
+        return self.refreshed(equations, [self.stored(self.layout.with_border(x), "h", 0, "solution")])[0]
 
 
 class FusedStepLoop(StepLoop):

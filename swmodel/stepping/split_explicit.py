@@ -29,13 +29,14 @@ import functools
 import operator
 from typing import TYPE_CHECKING, Any, cast
 
-import jax
 import jax.numpy as jnp
 
 from ..defaults import AB2_EPSILON, SUBSTEPS, THETA
 from ..dynamics.clock import Time
-from ..elliptic import Coefficients, Domain, Plan, assemble
-from ..fields.field import AbstractField
+from ..dynamics.layer import divergence, gradient
+from ..dynamics.stages import Fields
+from ..elliptic import Coefficients, Domain
+from ..fields.field import AbstractField, Value, mean_x, mean_y
 from ..fields.parameters import parameter
 from ..fields.state import State, like, pytree, replace
 from ..grids.geometry import safe_inverse
@@ -79,45 +80,63 @@ class Substeps:
         n = self.reach
         return 0.5 * (1.0 + n * (n + 1) / 3.0 / self.count**2)
 
-    def plan(self, domain: Domain, coefficients: Coefficients) -> Plan:
-        return Plan(assemble(domain, Coefficients(coefficients.c)), coefficients.screening - 1.0)
+    def plan(self, domain: Domain, coefficients: Coefficients) -> Any:
+        """a, a number or a tile array."""
+        return coefficients.screening - 1.0
 
-    def replanned(self, plan: Plan, domain: Domain, coefficients: Coefficients) -> Plan:
+    def replanned(self, plan: Any, domain: Domain, coefficients: Coefficients) -> Any:
         return self.plan(domain, coefficients)
 
-    def levels(self, plan: Plan, eta: jax.Array, rise: jax.Array, growth: jax.Array) -> tuple[jax.Array, ...]:
+    def levels(
+        self,
+        equations: "System",
+        surface: Surface,
+        height: Value,
+        eta: AbstractField,
+        rise: AbstractField,
+        growth: AbstractField,
+    ) -> Fields:
         """The elevation after all substeps, and those that move the layers.
 
         Args:
-            plan: of `plan`.
-            eta: the elevation at the beginning [m], a tile array.
-            rise: what the velocities u add to it in a substep [m], a tile array.
-            growth: by how much more E adds in each further substep [m], a tile array.
+            equations: the System, prepared.
+            surface: of this step.
+            height: the sum of R over the layers [m], a Field at h or a number.
+            eta: the elevation at the beginning [m], a Field at h.
+            rise: what the velocities u add to it in a substep [m], a Field at h.
+            growth: by how much more E adds in each further substep [m], a Field at h.
 
         Returns:
-            (<eta> [m]; h with <P> = - g dt grad h [m]; h* with P* = - g dt grad h* [m]), tile arrays.
+            (<eta> [m]; h with <P> = - g dt grad h [m]; h* with P* = - g dt grad h* [m]), Fields at h with halos.
         """
-        stencil, out, m, n = plan.stencil, 0.5 * plan.prepared, self.count, self.reach
-        per_area, width = safe_inverse(stencil.area), 2 * n + 1
+        engine, g, dtype, m, n = equations.evaluation, equations.geometry, eta.dtype, self.count, self.reach
+        width, share = 2 * n + 1, jnp.ones((), eta.dtype) / (2 * n + 1)
+        out = engine.with_ghosts(equations, 0.5 * surface.plan) if jnp.ndim(surface.plan) else None
+        eta, *varying = engine.refreshed(equations, [eta, *([height] if isinstance(height, AbstractField) else [])])
+        on_faces = (mean_x(varying[0]), mean_y(varying[0])) if varying else (height, height)
 
         def step(k, level, pushed):
-            added = rise + (k + 0.5).astype(eta.dtype) * growth
-            new = (1.0 - out) * level + added + per_area * stencil.apply(pushed) + 2.0 * out * eta
-            return new / (1.0 + out)
+            along_x, along_y = gradient(pushed, g)
+            flux = divergence(on_faces[0] * (along_x * g.wet_u), on_faces[1] * (along_y * g.wet_v), g)
+            new = level + rise + (k + 0.5).astype(dtype) * growth + surface.weight * flux
+            return new if out is None else (new + out * (2.0 * eta - level)) / (1.0 + out)
 
-        def body(k, carry):
-            level, pushed, end, head, mean = carry
-            inside = (k >= m - n).astype(eta.dtype) / width
-            left = (jnp.minimum(m + n - k, width) / width).astype(eta.dtype)
-            end, head = end + inside * level, head + inside * (pushed + 0.5 * level)
+        def before(k, level, pushed, mean):
             pushed = pushed + level
-            return step(k, level, pushed), pushed, end, head, mean + left * pushed
+            return step(k, level, pushed), pushed, mean + pushed
 
-        none, half = jnp.zeros_like(eta), 0.5 * eta
-        carry = step(jnp.asarray(0), eta, half), half, none, none, half
-        level, pushed, end, head, mean = jax.lax.fori_loop(1, m + n, body, carry)
-        end, head = end + level / width, head + (pushed + 0.5 * level) / width
-        return end, head / m, mean / m**2
+        def within(k, level, pushed, mean, end, head):
+            left = ((m + n - k) / width).astype(dtype)
+            end, head = end + share * level, head + share * (pushed + 0.5 * level)
+            pushed = pushed + level
+            return step(k, level, pushed), pushed, mean + left * pushed, end, head
+
+        fields = step(jnp.asarray(0), eta, 0.5 * eta), 0.5 * eta, 0.5 * eta
+        fields = engine.repeat(equations, before, fields, range(1, m - n))
+        zeros = (0.0 * fields[0] for _ in range(2))
+        level, pushed, mean, end, head = engine.repeat(equations, within, (*fields, *zeros), range(m - n, m + n))
+        end, head = end + share * level, head + share * (pushed + 0.5 * level)
+        return engine.refreshed(equations, (end, (1.0 / m) * head, (1.0 / m**2) * mean))
 
 
 @pytree
@@ -132,7 +151,7 @@ class SplitExplicit(Implicit):
     """
 
     dt: Any = time_step()
-    substeps: int = parameter(default=SUBSTEPS, minimum=1, whole=True, differentiable=False, static=True)
+    substeps: int = parameter(default=SUBSTEPS, minimum=2, whole=True, differentiable=False, static=True)
     theta: Any = parameter(default=THETA, minimum=0.5, maximum=1.0)
     epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
 
@@ -178,8 +197,8 @@ class SplitStep(SurfaceStep):
         eta, rise, growth, changes, values = e.evaluation.finish_stage((flow.eta, rise, growth, changes, depths))
         if values:
             surface = surface.over(e, depths, e.evaluation.tile_values(functools.reduce(operator.add, values)))
-        tiles = (e.evaluation.tile_values(x) for x in (eta, rise, growth))
-        level, head, mean = (e.evaluation.with_ghosts(e, x) for x in surface.solver.levels(surface.plan, *tiles))
+        height = functools.reduce(operator.add, values or surface.rests or e.at_rest(e.depth))
+        level, head, mean = surface.solver.levels(e, surface, height, eta, rise, growth)
         ends = [surface.pushed(e, u, v, dt, e.gravity * head) for u, v in ends]
         middle = [surface.pushed(e, u, v, dt, e.gravity * mean) for u, v in middle]
         if e.open_boundaries:
