@@ -20,7 +20,7 @@ from ..dynamics.near_sides import without_normal_flow
 from ..dynamics.stages import Fields, Filled, StageEvaluation, mark_numbers, renewed_if_due
 from ..dynamics.system import System, declared_fields
 from ..dynamics.transported import with_counted
-from ..fields.field import Count, Field, Value, pointwise
+from ..fields.field import AbstractField, Count, Field, Value, pointwise
 from ..fields.state import State, each_state, fields_of, replace, states_of
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_open_faces, without_padding
@@ -199,7 +199,7 @@ class FusedEvaluation(StageEvaluation):
             return [self.stored(x, at, 0, f"field {k}") for k, (x, at) in enumerate(zip(arrays, positions))]
 
         def one(k, arrays):
-            own = stored(arrays)
+            own: Any = stored(arrays)
             self.refresh([x.plain for x in own[:2]])
             new: Any = self.finish_stage(tuple(body(k, *own)), [x.plain for x in own])
             return [x.plain.array for x in new]
@@ -209,7 +209,7 @@ class FusedEvaluation(StageEvaluation):
     def tile_values(self, field: Value) -> jax.Array:
         return self.layout.own(cast(Any, self.finish_stage(field)).plain.array)
 
-    def with_ghosts(self, equations: "System", x: jax.Array) -> Expression:
+    def with_ghosts(self, equations: "System", x: jax.Array) -> AbstractField:
         return self.refreshed(equations, [self.stored(self.layout.with_border(x), "h", 0, "solution")])[0]
 
 

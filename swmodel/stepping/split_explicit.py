@@ -109,9 +109,9 @@ class Substeps:
         Returns:
             (<eta> [m]; h with <P> = - g dt grad h [m]; h* with P* = - g dt grad h* [m]), Fields at h with halos.
         """
-        engine, g, dtype, m, n = equations.evaluation, equations.geometry, eta.dtype, self.count, self.reach
-        width, share = 2 * n + 1, jnp.ones((), eta.dtype) / (2 * n + 1)
-        out = engine.with_ghosts(equations, 0.5 * surface.plan) if jnp.ndim(surface.plan) else None
+        engine, g, dtype, m, n = equations.evaluation, equations.geometry, equations.depth.dtype, self.count, self.reach
+        width, share, outflow = 2 * n + 1, jnp.ones((), dtype) / (2 * n + 1), cast(Any, surface.plan)
+        out = engine.with_ghosts(equations, 0.5 * outflow) if jnp.ndim(outflow) else None
         eta, *varying = engine.refreshed(equations, [eta, *([height] if isinstance(height, AbstractField) else [])])
         on_faces = (mean_x(varying[0]), mean_y(varying[0])) if varying else (height, height)
 

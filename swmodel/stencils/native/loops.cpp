@@ -36,12 +36,15 @@ struct Source {
   const char* data;
   int64_t size, stride, member_stride;  // bytes of an element; elements of a row; bytes of a member
   SourcePlan plan;
+
+  int64_t row_bytes() const { return stride * size; }
 };
 
 struct Result {
   char* data;
   int64_t size, stride, member_stride;
   int64_t behind;        // rows that are computed before this one may be written
+  int64_t ring;          // one less than the rows that are kept meanwhile, a power of two
   int64_t below, above;  // rows of the overwritten array that are read for one row of results
   int64_t when;          // a When
   std::vector<StripPlan> strips;
@@ -94,17 +97,19 @@ class Chunk {
     RowCall call{in.data(), loop.strides.data(), loop.limits.data(), scalars.data(), out.data(), loop.lead(), loop.cells(),
                  loop.plan.rows + 2 * loop.plan.margin, 0, 0, scratch};
     if (!below_) PushRows(-kAll, first_);
+    for (size_t k = 0; k < in.size(); ++k) {
+      const auto& s = loop.sources[k];
+      const int64_t row = s.plan.row + first_ - loop.plan.early;
+      in[k] = s.data + member_ * s.member_stride +
+              (row * s.stride + (s.plan.is_column ? 0 : s.plan.column - loop.plan.margin)) * s.size;
+    }
     for (int64_t j = first_ - loop.plan.early; j < last_; ++j) {
-      if (j >= first_) PushRows(j, j + 1);
-      for (size_t k = 0; k < in.size(); ++k) {
-        const auto& s = loop.sources[k];
-        in[k] = s.data + member_ * s.member_stride +
-                ((s.plan.row + j) * s.stride + (s.plan.is_column ? 0 : s.plan.column - loop.plan.margin)) * s.size;
-      }
+      if (j >= first_ && !loop.pushed.empty()) PushRows(j, j + 1);
       for (size_t k = 0; k < out.size(); ++k)
         out[k] = j < first_ ? nullptr : Target(k, j);  // early rounds have no results
       call.j = j + loop.plan.margin, call.since = j - first_;
       loop.kernel.row(&call);
+      for (size_t k = 0; k < in.size(); ++k) in[k] = static_cast<const char*>(in[k]) + loop.sources[k].row_bytes();
       for (size_t k = 0; k < out.size(); ++k)
         if (loop.results[k].when == LATER && j - loop.results[k].behind >= first_) Put(k, j - loop.results[k].behind);
         else if (loop.results[k].when == IN_STRIPS && j >= first_) PutStrips(k, j);
@@ -134,7 +139,7 @@ class Chunk {
     size_t used = (loop_.kernel.kept_bytes(loop_.lead() + loop_.cells()) + 63) / 64 * 64;
     rings_.assign(loop_.results.size(), 0);
     for (size_t k = 0; k < rings_.size(); ++k)
-      if (loop_.results[k].when >= LATER) rings_[k] = used, used += (loop_.results[k].behind + 1) * RowBytes(k);
+      if (loop_.results[k].when >= LATER) rings_[k] = used, used += (loop_.results[k].ring + 1) * RowBytes(k);
     return used;
   }
 
@@ -158,8 +163,7 @@ class Chunk {
 
   char* Kept(size_t k, int64_t j) {
     const auto& r = loop_.results[k];
-    const int64_t turn = r.behind > 0 ? (j - first_) % (r.behind + 1) : 0;
-    return reinterpret_cast<char*>(rings_[k]) + turn * RowBytes(k) + loop_.lead() * r.size;
+    return reinterpret_cast<char*>(rings_[k]) + ((j - first_) & r.ring) * RowBytes(k) + loop_.lead() * r.size;
   }
 
   // Copies rows [first, end), as many as exist, of the pushed sources into their slots.
@@ -260,11 +264,12 @@ void Describe(Loop& loop, const Call& call) {
     const auto p = Next<ResultPlan>(plan);
     const Array array = call.result(k);
     const bool whole = p.when != IN_STRIPS;
-    Result r{array.data, array.width(), array.sizes[array.rank - 1], member_stride(array, whole ? 2 : 1), 0, 0, 0, p.when, {}};
+    Result r{array.data, array.width(), array.sizes[array.rank - 1], member_stride(array, whole ? 2 : 1), 0, 0, 0, 0, p.when, {}};
     r.strips.resize(p.strips);
     if (r.when == UNLESS_SHARED || r.when == LATER) {
       const auto& s = loop.sources[p.over].plan;
       r.behind = std::max<int64_t>(0, -s.ahead), r.below = std::max<int64_t>(0, -s.below), r.above = std::max<int64_t>(0, s.above);
+      while (r.ring < r.behind) r.ring = 2 * r.ring + 1;
     }
     loop.results.push_back(r);
     if (p.over < 0 && whole)
