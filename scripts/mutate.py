@@ -80,6 +80,10 @@ TESTS = {
     "swmodel/stepping/forward_backward.py": STEPPERS,
     "swmodel/stepping/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),
     "swmodel/stepping/surface.py": ("tests/unit/test_semi_implicit.py", f"{_VERIFICATION}stratified.py"),
+    "swmodel/stepping/split_explicit.py": ("tests/unit/test_transported.py", f"{_VERIFICATION}stratified.py"),
+    "swmodel/nests/border.py": ("tests/unit/test_nests.py", f"{_VERIFICATION}nests.py"),
+    "swmodel/nests/steps.py": ("tests/unit/test_nests.py", f"{_VERIFICATION}nests.py"),
+    "swmodel/nests/edges.py": ("tests/unit/test_nests.py", f"{_VERIFICATION}nests.py"),
     "swmodel/stepping/integrating_factor.py": (
         "tests/unit/test_stage_times.py",
         "tests/unit/test_pseudo_spectral.py",
