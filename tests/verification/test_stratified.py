@@ -23,8 +23,10 @@ from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.fields import state_of
 from swmodel.config.scenario import InitialFile
 from swmodel.diagnostics import derived as diagnostics
+from swmodel.dynamics.layer import divergence, gradient
 from swmodel.dynamics.vertical_modes import modes
 from swmodel.errors import ConfigError, PlotError, SwmodelError
+from swmodel.fields.field import mean_x, mean_y
 from swmodel.fields.variables import in_layer, layer_of, row_of
 from swmodel.postprocess import budgets, layered
 from swmodel.postprocess import spectra as figures_of_spectra
@@ -540,6 +542,31 @@ def test_waves_of_the_surface_that_a_step_does_not_resolve_do_not_grow():
     start = model.state(**{name: uniform(grid.shape, k, -1.0, 1.0) for k, name in enumerate(("eta", "eta_2"))})
     end = sw.Simulation(model, start, stepper).run(steps=800)
     assert np.abs(np.asarray(end.eta)).max() < 0.1 and np.abs(np.asarray(end.eta_2)).max() < 1.0
+
+
+@pytest.mark.parametrize("count", [2, 9, 30])
+def test_the_mean_surface_of_substeps_rises_by_the_flow_that_moves_the_layers(count):
+    """<eta> = eta + M rise + c M^2 growth + g s^2 M^2 div(R grad h*), to rounding: so each layer keeps its water."""
+    model = sea(THREE)
+    stepper = sw.SplitExplicit(40.0, substeps=count)
+    wet = np.asarray(model.state(eta=1.0).eta)
+    eta, rise, growth = (uniform(wet.shape, k, -0.1, 0.1) * wet for k in range(3))
+
+    @jit
+    def both(dynamics, fields):
+        e = stepper.system(dynamics)
+        prepared, g = stepper.prepare(e), e.geometry
+        surface, height = prepared.surface, sum(x.interior for x in e.at_rest(e.depth))
+        eta, rise, growth, height = (e.evaluation.with_ghosts(e, x) for x in (*fields, height))
+        end, _, mean = surface.solver.levels(e, surface, height, eta, rise, growth)
+        along_x, along_y = gradient(mean, g)
+        flux = divergence(mean_x(height) * (along_x * g.wet_u), mean_y(height) * (along_y * g.wet_v), g)
+        sums = eta + count * rise + (surface.solver.centre * count**2) * growth + (surface.weight * count**2) * flux
+        return end.interior, sums.interior
+
+    found, expected = both(model.dynamics(stepper), [jnp.asarray(x) for x in (eta, rise, growth)])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * count**2)
+    assert np.abs(found - eta).max() > 1e-3
 
 
 def test_schemes_that_cannot_step_these_layers_are_refused():
