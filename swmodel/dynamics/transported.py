@@ -14,8 +14,8 @@ Files, gauges, initial states and controls hold the variable as `shown`, c; Stat
 
 A `Passage` is what passes faces in a step: the volume of water, or a tracer's content.
 
-    d (water along x)/dt = U,      d (water along y)/dt = V
-    d (dye along x)/dt = U c_u,    d (dye along y)/dt = V c_v      and the fluxes of diffusion
+    d passed_x/dt = U,            d passed_y/dt = V
+    d passed_x_dye/dt = U c_u,    d passed_y_dye/dt = V c_v      and the fluxes of diffusion
 
 Steppers combine rates linearly, and these are the fluxes by which they change eta and s. So with every explicit stepper
 a step changes eta and s by minus the divergence of what passes faces, to rounding, but for sources. Nests compare what
@@ -172,8 +172,8 @@ class Passage:
 
     @property
     def name(self) -> str:
-        """Its name in States within a step, which no variable of a model can have."""
-        return f"{self.tracer or 'water'} along {'x' if self.position == 'u' else 'y'} in layer {self.layer}"
+        """Its name in States within a step and in histories, such as "passed-x-0-dye"; no tracer's has a hyphen."""
+        return "-".join(["passed", "x" if self.position == "u" else "y", str(self.layer), *filter(None, [self.tracer])])
 
     def rate(self, flow: "LayerFlow", time: Time) -> Value:
         """U or V [m2 s-1], or the tracer's flux, a Field at `position`; `flow` is that of the top layer."""
