@@ -30,6 +30,7 @@ from ..parallel.halo import beyond_open_sides, exchange
 from .clock import Time
 from .near_sides import axis_along, cells_inside
 from .terms import TimeVarying, as_field
+from .transported import without_counted
 
 if TYPE_CHECKING:
     from .system import System
@@ -330,16 +331,17 @@ class ArrayEvaluation(StageEvaluation):
 
     def exchange(self, system: "System", state: State, more: Fields, outside: Fields, newest: bool) -> Filled:
         tile, other = system.tile, [] if outside[0] is state.eta else outside
-        fields = [*fields_of(state), *more, *other]
+        flow = without_counted(system, state) if system.counted else state
+        fields = [*fields_of(flow), *more, *other]
         if min(min(f.halo) for f in fields) < system.reach:
             arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, system.communicator)
             fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
         elif system.open_boundaries:
             shared = min(min(f.halo) for f in fields)
             fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
-        new, rest = dict(zip(state.names, fields)), fields[len(state.names) :]
+        new, rest = dict(zip(flow.names, fields)), fields[len(flow.names) :]
         own = [new[eta] for *_, eta in system.names_of_layers]
-        return State.of(new, state.positions), rest[: len(more)], rest[len(more) :] or own
+        return state.replace(**new), rest[: len(more)], rest[len(more) :] or own
 
     def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Sequence[Field]]:
         return system, cast(Sequence[Field], fields)

@@ -42,7 +42,16 @@ if TYPE_CHECKING:
     from .system import System
 
 
-__all__ = ["Passage", "Transported", "converted", "converted_state", "passages", "thicknesses", "with_counted"]
+__all__ = [
+    "Passage",
+    "Transported",
+    "converted",
+    "converted_state",
+    "passages",
+    "thicknesses",
+    "with_counted",
+    "without_counted",
+]
 
 
 class Transported(TiledPart):
@@ -192,3 +201,8 @@ def with_counted(state: State, counted: Sequence[Passage], zero: Callable[[str],
     """A State with 0, of `zero(position)`, for each Passage that is counted, of which nothing has passed yet."""
     positions = {passage.name: passage.position for passage in counted}
     return state.extended({name: zero(at) for name, at in positions.items()}, positions)
+
+
+def without_counted(system: "System", state: State) -> State:
+    """A State without what a System counts, whose halos nothing reads."""
+    return state.only(set(state.names) - {passage.name for passage, _ in system.counted})

@@ -19,7 +19,7 @@ from ..dynamics.clock import Time
 from ..dynamics.near_sides import without_normal_flow
 from ..dynamics.stages import Fields, Filled, StageEvaluation, mark_numbers, renewed_if_due
 from ..dynamics.system import System, declared_fields
-from ..dynamics.transported import with_counted
+from ..dynamics.transported import with_counted, without_counted
 from ..fields.field import AbstractField, Count, Field, Value, pointwise
 from ..fields.state import State, each_state, fields_of, replace, states_of
 from ..grids.geometry import Geometry
@@ -102,10 +102,10 @@ class FusedEvaluation(StageEvaluation):
         return tendency
 
     def exchange(self, system: System, state: State, more: Fields, outside: Fields, newest: bool) -> Filled:
-        fields: list[Any] = list({id(field): field for field in (*fields_of(state), *outside, *more)}.values())
-        self._store(fields)
-        sources = [source for field in fields for source in field.sources]
-        short = [s for s in dict.fromkeys(sources) if min(s.halo) < system.reach]
+        self._store({id(field): field for field in (*fields_of(state), *outside, *more)}.values())
+        moving: Any = [*fields_of(without_counted(system, state) if system.counted else state), *outside, *more]
+        sources = dict.fromkeys(source for field in moving for source in field.sources)
+        short = [source for source in sources if min(source.halo) < system.reach]
         if self.reads_flow:  # next to other sides; both engines have zeros on open faces that are not set yet
             self.close_sides([state], beyond=False)
         if short:
@@ -345,8 +345,7 @@ class FusedStepLoop(StepLoop):
         strips = {passage.name: each for passage, each in self.equations.counted}
         state, history = self.evaluation.finish_stage((state, history), old, strips)
         if self.evaluation.opens_newest:
-            flow = state.only([name for name in state.names if name not in strips])
-            self.evaluation.close_sides(states_of((flow, history))[:2])
+            self.evaluation.close_sides(states_of((without_counted(self.equations, state), history))[:2])
         return state, history
 
     def traced_steps(self, carry: Carry, monitor: Monitor, monitored: Tree) -> Callable:
