@@ -214,6 +214,23 @@ def test_a_grid_of_a_family_counts_nothing_in_steps_of_its_own():
     assert state.names == ("u", "v", "eta")
 
 
+@pytest.mark.parametrize("step", [sw.SSPRK3(dt=20.0), later(sw.ForwardBackwardHancock(dt=12.0))], ids=("stages", "one"))
+def test_water_at_rest_rises_with_its_bed_also_across_the_border(step):
+    """Each grid, its frame and what it gives back have the bed at their own times; no water flows."""
+    slope = lambda x, y: 4.0 - 5.5 * x / 30e3 + np.sin(y / 2e3) * 0.5  # noqa: E731
+    everywhere = np.ones(nested.GRID.shape)
+    source = sw.BottomMotion([0.0, 5 * step.dt], np.stack([0.0 * everywhere, 2.0 * everywhere]))
+    nest = sw.Nest("harbour", depth=slope, **nested.HARBOUR)
+    family = nested.family([nest], depth=slope, source=source, **WET)
+    start = family.states()
+    simulation = sw.NestedSimulation(family, start, step)
+    simulation.run(steps=3)  # while it rises
+    for name, state in simulation.states.items():
+        rise = np.asarray(state.eta - start[name].eta)
+        np.testing.assert_allclose(rise, 2.0 * 3 / 5, rtol=0, atol=1e-9)
+    assert largest(simulation.states, "u") < 1e-9
+
+
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
     """Also below a wind that changes at records, with which each interval of steps begins."""
     gusts = sw.FunctionOfTime(lambda x, y, t: 0.3 * np.sin(0.1 * t) + 0.0 * (x + y), 20 * FB.dt, every=2 * FB.dt)
