@@ -365,9 +365,7 @@ class ArrayEvaluation(StageEvaluation):
         return cast(Field, field).interior
 
     def with_ghosts(self, equations: "System", x: jax.Array) -> AbstractField:
-        tile = equations.geometry.tile
-        (wide,) = exchange([x], tile.halo, tile.sides, equations.communicator)
-        return Field(wide, "h", (tile.halo,) * 4)
+        return self.refreshed(equations, [Field(x, "h", (0, 0, 0, 0))])[0]
 
     def refreshed(self, equations: "System", fields: Fields) -> Fields:
         tile, own = equations.geometry.tile, [cast(Field, x) for x in fields]

@@ -41,7 +41,7 @@ from ..parallel.boxes import Part, collect
 from ..stencils.expressions import cells
 from ..stencils.native import interpolate
 from ..stepping.steps import Carry, StepLoop
-from .edges import LEAST, ON_FACES, Edges, along_border, coverage, mask_of
+from .edges import LEAST, ON_FACES, Edges, along_border, coverage, mask_of, strips_at
 from .interpolation import weights_of
 from .nest import Place
 
@@ -142,7 +142,7 @@ class Border:
     def _faces(self, of_nest):
         """For each side of a two-way border the (place, shape) of its faces in the tile of one of both grids."""
         parts = self.edges.faces if of_nest else self.edges.outer_faces
-        return [(part.at, part.shape) for part in parts] if self.two_way else []
+        return strips_at(parts, "v") + strips_at(parts, "u") if self.two_way else ()
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 

@@ -194,10 +194,10 @@ class SplitStep(SurfaceStep):
         middle = self._middle(e, surface, first, added)
         rise = (changes[0] - dt * surface.outflow(e, first)[0]) / count
         growth = (-dt / count**2) * surface.outflow(e, added)[0]
-        eta, rise, growth, changes, values = e.evaluation.finish_stage((flow.eta, rise, growth, changes, depths))
-        if values:
-            surface = surface.over(e, depths, e.evaluation.tile_values(functools.reduce(operator.add, values)))
-        height = functools.reduce(operator.add, values or surface.rests or e.at_rest(e.depth))
+        height = functools.reduce(operator.add, depths or surface.rests or e.at_rest(e.depth))
+        eta, rise, growth, changes, height = e.evaluation.finish_stage((flow.eta, rise, growth, changes, height))
+        if depths:
+            surface = surface.over(e, depths, e.evaluation.tile_values(height))
         level, head, mean = surface.solver.levels(e, surface, height, eta, rise, growth)
         ends = [surface.pushed(e, u, v, dt, e.gravity * head) for u, v in ends]
         middle = [surface.pushed(e, u, v, dt, e.gravity * mean) for u, v in middle]
