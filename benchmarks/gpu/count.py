@@ -11,7 +11,7 @@ import re
 
 __all__ = ["Counts", "count"]
 
-CHECKED_EVERY = 20  # steps between two validity checks, and fewer than those between two records of output
+CHECKED_EVERY = 24  # steps between two checks of the state, and fewer than those between two records of output
 
 BYTES = {"pred": 1, "s8": 1, "u8": 1, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8, "c64": 8, "c128": 16}
 FREE = {

@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from count import count
+from count import CHECKED_EVERY, count
 
 HERE = Path(__file__).resolve().parent
 WHEELS = Path(sys.prefix) / "gpu"
@@ -88,8 +88,8 @@ class Compiler:
         jax.config.update("jax_enable_compilation_cache", False)
         jax.default_backend = lambda: "gpu"  # programs are traced as in a process that has one
 
-    def measure(self, program, nx, ny):
-        """{quantity: value} of one case."""
+    def measure(self, program, nx, ny, is_run):
+        """{quantity: value} of one case, which may be a run with what it does between its steps."""
         import jax
 
         from swmodel.runtime.compilation import OPTIONS, lowering_for
@@ -104,7 +104,7 @@ class Compiler:
         numbers = max((x for x in jax.tree.leaves(arguments) if getattr(x, "ndim", 0) >= 2), key=lambda x: x.size)
         tile = nx * ny * numbers.dtype.itemsize
         counts = count(compiled.as_text())
-        moved, launches = per_step(counts, steps)
+        moved, launches = (per_step_of_run if is_run else per_step)(counts, steps)
         return {
             "bytes": moved / (nx * ny),
             "launches": launches,
@@ -196,6 +196,20 @@ def per_step(counts, steps):
     return tuple(sum((trips or 1) * of(body) for trips, body in loops) / steps for of in (total_bytes, total_launches))
 
 
+def per_step_of_run(counts, steps):
+    """(bytes, launches) of a step of a run: a loop over parts, in which there is a loop over `steps` steps each.
+
+    A part has CHECKED_EVERY steps or more. One of them keeps its state, by a loop of one iteration or none.
+    """
+    part = max((body for _, body in counts.loops), key=total_bytes)
+    several = max((body for _, body in part.loops), key=total_bytes)
+    keeping = [body for _, body in several.loops]
+    return tuple(
+        (of(several) - sum(map(of, keeping)) * (1 - 1 / CHECKED_EVERY)) / steps + own / CHECKED_EVERY
+        for of, own in ((total_bytes, part.bytes), (total_launches, part.launches))
+    )
+
+
 def total_bytes(counts):
     return counts.bytes + sum((trips or 1) * total_bytes(body) for trips, body in counts.loops)
 
@@ -229,7 +243,7 @@ def main():
     compiler = Compiler(arguments.target, FOLDER)
     for name in arguments.cases or [name for name in CASES if name not in LONGEST]:
         jax.config.update("jax_enable_x64", name.endswith("float64"))
-        for quantity, value in compiler.measure(CASES[name], *arguments.size).items():
+        for quantity, value in compiler.measure(CASES[name], *arguments.size, name.startswith("run")).items():
             figures[quantity, name] = value
             met.append(report(f"gpu_{quantity}_{name}", value))
         met.append(report(f"gpu_speed_{name}", 0.9 * TARGETS[arguments.target] / figures["bytes", name] / 1e9))

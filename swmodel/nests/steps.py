@@ -27,7 +27,7 @@ from ..stepping.members import SAME, Members
 from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor, scan_steps, without_invariants
 from .border import Border, OuterValues
 
-__all__ = ["FamilyLoop", "FamilySystem", "Level", "family_system", "integrate", "run_family"]
+__all__ = ["FamilyLoop", "FamilySystem", "Level", "family_system", "integrate", "steps_of_family"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,10 +272,14 @@ class FamilyLoop(StepLoop):
         return carry, monitored
 
 
-def run_family(level: Level, carries: tuple, first: Count, count: Count) -> tuple:
-    """The carries of all levels after `count` steps of the outermost one, from its step number `first` on."""
-    level = level.traced(carries)
-    return _in_groups(lambda k, carries: family_step(level, carries, first + k)[0], level.period, carries, count)
+def steps_of_family(level: Level, carries: tuple) -> Callable[[tuple, Count, Count], tuple]:
+    """`run(carries, first, count)` makes steps of the outermost Level from such carries, which all levels have."""
+    traced = level.traced(carries)
+
+    def run(carries, first, count):
+        return _in_groups(lambda k, each: family_step(traced, each, first + k)[0], level.period, carries, count)
+
+    return run
 
 
 def _with(carries: tuple, number: int, new: Any) -> tuple:

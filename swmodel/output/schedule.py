@@ -94,7 +94,7 @@ class Output:
             run is over.
         writer: the Writer of the run that has opened the file.
         begun: whether an earlier call of `run` has opened the file.
-        watcher: what the compiled loop updates at every step for it: a pytree whose `update(arrays, make_sample, step,
+        watcher: what the compiled loop updates after steps for it: a Watcher, whose `update(arrays, make_sample, step,
             row)` returns the arrays after step number `step`, the row-th of a chunk; `make_sample(dt)` makes a Sample.
             None if there is nothing.
         arrays: its arrays after the last chunk of steps.

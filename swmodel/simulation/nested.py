@@ -21,7 +21,7 @@ from ..fields.parameters import check_arguments
 from ..fields.state import State
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
-from ..nests.steps import FamilySystem, run_family
+from ..nests.steps import FamilySystem, steps_of_family
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
 from ..output.running import RestartOutput, restore_earlier
@@ -30,7 +30,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.members import Members, per_member
 from .driver import Driver
 from .outputs import SECONDS, STEPS
-from .program import Carry, finished_carry, monitor_of
+from .program import Carry, Watch, in_parts, interval_of_parts
 from .simulation import Simulation
 
 
@@ -248,14 +248,13 @@ def advance_family(
 
 def _advanced(dynamics, carries, monitors, first, count):
     loops, totals = dynamics.loops(), dynamics.total_steps
+    period = dynamics.level(loops).period
+    grids = list(zip(loops, dynamics.systems, monitors, totals, strict=True))
+    interval = interval_of_parts([(total, x) for *_, (_, watchers), total in grids for x in watchers.values()], period)
     watches = [
-        monitor_of(loop, system, each, first * total)
-        for loop, system, each, total in zip(loops, dynamics.systems, monitors, totals, strict=True)
+        Watch(loop, system, health, watchers, first * total, period, total, interval)
+        for loop, system, (health, watchers), total in grids
     ]
-    level = dynamics.level(loops, watches)
-    start = tuple((carry.packed, (carry.health, carry.watched)) for carry in carries)
-    done = run_family(level, start, first, count)
-    return tuple(
-        finished_carry(loop, system, each, now[0], now[1], (first + count) * total)
-        for loop, system, each, now, total in zip(loops, dynamics.systems, monitors, done, totals, strict=True)
-    )
+    start = tuple(watch.start(carry) for watch, carry in zip(watches, carries, strict=True))
+    run = steps_of_family(dynamics.level(loops, [watch.within for watch in watches]), start)
+    return in_parts(run, watches, start, first, count)

@@ -1,15 +1,18 @@
-"""The compiled program of a run: a number of steps, after each of which watchers and Health see the state.
+"""The compiled program of a run: a number of steps, between which watchers and Health see the state.
 
 The number of steps in the next call of the compiled program (a chunk).
 """
 
 import collections
 import contextlib
+import dataclasses
 import functools
+import math
+import operator
 import statistics
 import time as clock
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +22,11 @@ from ..dynamics.system import System
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import State, pytree
-from ..output.products.base import Arrays, Reader, Sample
+from ..output.products.base import Arrays, Reader, Sample, Watcher
 from ..output.products.gauges import LONGEST_CHUNK
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import is_native, on_tiles, pack_state, step_loop
-from ..stepping.steps import History, Monitor, StepLoop, run_steps
+from ..stepping.steps import History, Monitor, StepLoop, no_monitor, steps_of
 from .stopping import Assessment, Health
 
 if TYPE_CHECKING:
@@ -71,6 +74,11 @@ class Pace:
 
 
 T = TypeVar("T")
+Packed: TypeAlias = tuple[State, History]
+Monitored: TypeAlias = tuple[Assessment, dict[str, Arrays], jax.Array, State | tuple]
+"""(health, watched) of a Carry, the number of the step whose state is kept, and this state."""
+FEW = 8  # steps between samples of watchers that are called between parts of a chunk
+CHECK = 24  # steps, or whole periods near that, after which Health checks the state; twice as many ahead of a sample
 
 
 @pytree
@@ -83,12 +91,12 @@ class Carry:
         watched: {key: arrays} of the watchers of the run's outputs (output/schedule.py).
     """
 
-    packed: tuple[State, History]
+    packed: Packed
     health: Assessment
     watched: dict[str, Arrays]
 
 
-def start_carry(simulation: "Simulation", packed: tuple[State, History], watched: bool = True) -> Carry:
+def start_carry(simulation: "Simulation", packed: Packed, watched: bool = True) -> Carry:
     """A Carry that may be overwritten, for the carry `packed` of the step loop; its watchers' arrays if `watched`."""
     place, members = simulation.communicator.place, simulation.model.members
     health = jax.tree.map(lambda x: x if members is None else jnp.stack([x] * members), Health.start())
@@ -102,7 +110,7 @@ def advance(
     dynamics: System,
     stepper: TimeStepper,
     carry: Carry,
-    monitors: tuple[Health, dict],
+    monitors: tuple[Health, dict[str, Watcher]],
     first: jax.Array,
     count: jax.Array,
 ) -> Carry:
@@ -111,7 +119,7 @@ def advance(
     Args:
         dynamics, stepper: the model's equations on this rank's tile, and the stepper.
         carry: the Carry, whose buffers are donated and overwritten.
-        monitors: (Health, {key: watcher}), which see the state after every step.
+        monitors: (Health, {key: watcher}).
         first: the number of steps so far.
         count: the number of steps to make.
 
@@ -119,44 +127,146 @@ def advance(
         Carry: the Carry after the steps; Health has checked the last state.
     """
     loop = step_loop(dynamics, stepper)
-    monitor = monitor_of(loop, dynamics, monitors, first)
-    packed, monitored = run_steps(loop, carry.packed, count, monitor, (carry.health, carry.watched), first)
-    return finished_carry(loop, dynamics, monitors, packed, monitored, first + count)
+    interval = interval_of_parts([(1, watcher) for watcher in monitors[1].values()], loop.period)
+    watch = Watch(loop, dynamics, *monitors, first, loop.period, interval=interval)
+    start = watch.start(carry)
+    run = steps_of(loop, carry.packed, watch.within, start[1])
+    return in_parts(lambda carries, *at: (run(carries[0], *at),), (watch,), (start,), first, count)[0]
 
 
-def monitor_of(loop: StepLoop, dynamics: System, monitors: tuple[Health, dict], first: jax.Array) -> Monitor:
-    """The Monitor of a chunk from step number `first` on; its carry is that of Health and of the watchers."""
-    health, watchers = monitors
+@dataclasses.dataclass(frozen=True)
+class Watch:
+    """What a run computes from the states of a grid: within the loop over steps, or between parts of a chunk.
 
-    def monitor(k, get_state, monitored):
-        step, (fault, watched) = k + 1, monitored
+    XLA compiles what is within the loop for each step of its period. So watchers with samples far enough apart and
+    Health see the state between parts of a chunk. A part has whole periods of steps, except at the end of the chunk,
+    since other steps copy all buffers. One of its states, at the next sample or else the last, is kept for what follows
+    the part.
 
+    Attributes:
+        loop: the StepLoop.
+        dynamics: its System, before it is prepared.
+        health: the Health.
+        watchers: {key: watcher}.
+        first: the number of steps of this grid before the chunk.
+        period: of the outermost grid's steps.
+        total: the number of steps of this grid in one of the outermost grid.
+        interval: the `interval_of_parts`.
+    """
+
+    loop: StepLoop
+    dynamics: System
+    health: Health
+    watchers: dict[str, Watcher]
+    first: jax.Array
+    period: int
+    total: int = 1
+    interval: int = 0
+
+    @property
+    def between(self) -> list[str]:
+        """The keys of the watchers that are called between parts."""
+        steps = self.interval * self.total
+        return [key for key, watcher in self.watchers.items() if steps and watcher.every % steps == 0]
+
+    @property
+    def within(self) -> Monitor:
+        """The Monitor of the loop over steps: the other watchers, and the state to keep."""
+        others = [key for key in self.watchers if key not in self.between]
+        checked = [watcher.every for key in others if (watcher := self.watchers[key]).is_checked]
+
+        def monitor(k, get_state, monitored):
+            step, (fault, watched, target, state) = k + 1, monitored
+            if checked:
+                due = functools.reduce(operator.or_, [step % every == 0 for every in checked])
+                fault = jax.lax.cond(due, lambda: self._assessed(fault, get_state, step), lambda: fault)
+            watched = watched | self._updated(others, watched, get_state, step)
+            if self.period > 1:
+                once = (step == target).astype(jnp.int32)  # a loop, since a GPU copies what a branch passes through
+                state = jax.lax.fori_loop(0, once, lambda k, old: get_state(), state)
+            return fault, watched, target, state
+
+        return monitor if others or self.period > 1 else no_monitor
+
+    def start(self, carry: Carry) -> tuple[Packed, Monitored]:
+        """(carry of the step loop, carry of the Monitor) before the first step of a chunk."""
+        shape = jax.eval_shape(self.loop.get_state, carry.packed)
+        state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape) if self.period > 1 else ()
+        return carry.packed, (carry.health, carry.watched, jnp.int32(0), state)
+
+    def until(self, target: jax.Array, carries: tuple[Packed, Monitored]) -> tuple[Packed, Monitored]:
+        """The carries of a part after which the state of step number `target` of the outermost grid is looked at."""
+        packed, (fault, watched, _, state) = carries
+        return packed, (fault, watched, target * self.total, state)
+
+    def after_part(self, carries: tuple[Packed, Monitored]) -> tuple[Packed, Monitored]:
+        """The carries after a part, with Health and the watchers called with its state."""
+        packed, (fault, watched, step, state) = carries
+
+        def get_state():
+            return state if self.period > 1 else self.loop.get_state(packed)
+
+        fault = self._assessed(fault, get_state, step)
+        return packed, (fault, watched | self._updated(self.between, watched, get_state, step), step, state)
+
+    def _assessed(self, fault, get_state, step):
+        uplift = self.loop.equations.uplift
+        rise = (lambda: None) if uplift is None else lambda: uplift.at(Time(step)).interior
+        return self.health.assess(fault, get_state, self.dynamics, rise, step)
+
+    def _updated(self, keys, watched, get_state, step):
         def make_sample(dt=None):
-            return sample_of(loop.equations, get_state(), step, dt)
+            return sample_of(self.loop.equations, get_state(), step, dt)
 
-        fault = health.update(fault, get_state, dynamics, lambda: _uplift(loop, step), step)
-        return fault, {key: watchers[key].update(x, make_sample, step, k - first) for key, x in watched.items()}
-
-    return monitor
+        row = step - 1 - self.first
+        return {key: self.watchers[key].update(watched[key], make_sample, step, row) for key in keys}
 
 
-def finished_carry(
-    loop: StepLoop,
-    dynamics: System,
-    monitors: tuple[Health, dict],
-    packed: tuple[State, History],
-    monitored: tuple[Assessment, dict[str, Arrays]],
-    last: jax.Array,
-) -> Carry:
-    """The Carry after a chunk whose last step has the number `last`; Health has checked its last state."""
-    fault, watched = monitored
-    fault = monitors[0].finish(fault, lambda: loop.get_state(packed), dynamics, lambda: _uplift(loop, last), last)
-    return Carry(packed, fault, watched)
+def interval_of_parts(watchers: Sequence[tuple[int, Watcher]], period: int) -> int:
+    """The largest interval whose multiples are all samples of some watchers [steps of the outermost grid]; 0 for none.
+
+    It is long enough that no part of a chunk has two of its multiples, and as many watchers as possible share it.
+
+    Args:
+        watchers: (number of steps of its grid in one of the outermost grid, watcher).
+        period: the period of the loop.
+    """
+    interval = 0
+    for total, watcher in watchers:
+        every, rest = divmod(watcher.every, total)
+        common = math.gcd(every, interval)
+        if not rest and every > 1 and common >= max(FEW, period):
+            interval = common
+    return interval
 
 
-def _uplift(loop, step):
-    uplift = loop.equations.uplift
-    return None if uplift is None else uplift.at(Time(step)).interior
+def in_parts(
+    run: Callable[..., tuple], watches: Sequence[Watch], carries: tuple, first: jax.Array, count: jax.Array
+) -> tuple[Carry, ...]:
+    """The Carries of all grids after `count` steps of the outermost one, from its step number `first` on.
+
+    Args:
+        run: `run(carries, first, count)` makes steps of the outermost grid.
+        watches: the Watch of each grid.
+        carries: its `start` of each grid.
+        first, count: steps.
+    """
+    period, end = watches[0].period, first + count
+    most = max(CHECK // period, 1) * period
+    interval = watches[0].interval
+
+    def part(at):
+        step, carries = at
+        due = jnp.minimum((step // interval + 1) * interval, end) if interval else end
+        target = jnp.where(due < step + 2 * most, due, step + most)
+        whole = -(-(target - step) // period) * period
+        length = jnp.where(step + whole < end, whole, target - step)  # so that the last state is checked, too
+        begun = tuple(watch.until(target, each) for watch, each in zip(watches, carries, strict=True))
+        done = run(begun, step, length)
+        return step + length, tuple(watch.after_part(each) for watch, each in zip(watches, done, strict=True))
+
+    _, done = jax.lax.while_loop(lambda at: at[0] < end, part, (first, carries))
+    return tuple(Carry(packed, fault, watched) for packed, (fault, watched, *_) in done)
 
 
 def sample_of(equations: System, state: State, step: Count, dt: float | None = None) -> Sample:

@@ -197,16 +197,13 @@ class Simulation(Outputs):
         return self.model.outline(*at)
 
     def watched(self) -> dict[str, Output]:
-        """{key: output} of the outputs whose watchers see the state after every step."""
+        """{key: output} of the outputs that have a watcher."""
         return {str(k): output for k, output in enumerate(self.outputs) if output.watcher is not None}
 
     def monitors(self) -> tuple[Health, dict[str, Watcher]]:
         """(Health, {key: watcher}) of this run."""
-        outputs = self.watched()
-        every = (getattr(output.watcher, "every", 1) for output in outputs.values() if output.is_written_by_chunk)
-        return Health.of(self.model, self.dt, tuple(every)), {
-            k: x.watcher for k, x in outputs.items() if x.watcher is not None
-        }
+        watchers = {key: output.watcher for key, output in self.watched().items() if output.watcher is not None}
+        return Health.of(self.model, self.dt), watchers
 
     def start_history(self, state: State) -> History:
         """The stepper's history before its first step from `state`."""

@@ -1,8 +1,6 @@
 """Health, which finds invalid cells, and messages on why a run stopped and how to continue it."""
 
 import contextlib
-import functools
-import operator
 import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -168,9 +166,6 @@ def _parts_not_finite(simulation, member):
     return [name_of(parts[k]) for k, each in zip(own, zip(*tiles)) if simulation.communicator.agree(not all(each))]
 
 
-HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
-
-
 Assessment: TypeAlias = tuple[jax.Array, ...]
 """The arrays of Health.start."""
 GetState: TypeAlias = Callable[[], State]
@@ -179,25 +174,21 @@ GetUplift: TypeAlias = Callable[[], jax.Array | None]
 
 @pytree
 class Health:
-    """A check of the state every HEALTH_INTERVAL steps, at snapshots, and at the end of a chunk of steps.
-
-    So every state is checked before it is written.
+    """A check of the state, which takes a fifth of a step or less; program.py has the steps at which it is made.
 
     Attributes:
         dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
         linear: whether the model is linear.
         least: the smallest thickness with which a run continues [m].
-        also: the state is also checked at multiples of these numbers of steps.
     """
 
     dt_per_dx: Any
     dt_per_dy: Any
     linear: bool = static()
     least: float = static(default=LEAST_THICKNESS)
-    also: tuple[int, ...] = static(default=())
 
     @staticmethod
-    def of(model: ShallowWater | Ensemble, dt: float, also: tuple[int, ...] = ()) -> "Health":
+    def of(model: ShallowWater | Ensemble, dt: float) -> "Health":
         """The Health of a model's tiles for steps of `dt` [s]."""
 
         def make(rank):
@@ -206,33 +197,14 @@ class Health:
             share = model.core.zonal_share(model.grid.y_centres[box.j0 : box.j1, None])
             per_x, per_y = (dt / np.maximum(metrics[name], 1e-30) for name in ("dx_u", "dy_v"))
             per_x, per_y = (np.asarray(x, model.dtype) for x in (per_x * share, per_y))
-            return Health(per_x, per_y, model.linear, model.least_thickness, also)
+            return Health(per_x, per_y, model.linear, model.least_thickness)
 
         return model.communicator.place(make)
-
-    def _is_due(self, step):
-        return functools.reduce(operator.or_, [step % n == 0 for n in (HEALTH_INTERVAL, *self.also)])
 
     @staticmethod
     def start() -> Assessment:
         """(first invalid step or -1, flat index of layer and cell, h [m] and CFL number there), each of shape (1,)."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
-
-    def update(
-        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
-    ) -> Assessment:
-        """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
-        return jax.lax.cond(
-            self._is_due(step), lambda: self.assess(carry, get_state, dynamics, uplift, step), lambda: carry
-        )
-
-    def finish(
-        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
-    ) -> Assessment:
-        """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
-        return jax.lax.cond(
-            self._is_due(step), lambda: carry, lambda: self.assess(carry, get_state, dynamics, uplift, step)
-        )
 
     def assess(
         self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array

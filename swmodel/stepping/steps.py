@@ -315,29 +315,28 @@ class ArrayStepLoop(StepLoop):
 def run_steps(
     loop: StepLoop, carry: Carry, count: Count, monitor: Monitor = no_monitor, monitored: Tree = (), first: Count = 0
 ) -> tuple[Carry, Any]:
-    """`count` steps of a step loop; any number of them, static or not.
+    """(carry, monitored) after `count` steps from step number `first` of the model on; both may be traced.
 
-    Args:
-        loop: a StepLoop.
-        carry: its carry.
-        count: of steps.
-        monitor: a Monitor, which is called after each step.
-        monitored: the carry of the monitor before the first step.
-        first: number of the first step, counted from step 0 of the model.
-
-    Returns:
-        (carry, monitored) after the last step.
+    `monitor` is called after each step, first with `monitored`.
     """
+    return steps_of(loop, carry, monitor, monitored)((carry, monitored), first, count)
+
+
+def steps_of(loop: StepLoop, carry: Carry, monitor: Monitor = no_monitor, monitored: Tree = ()) -> Callable:
+    """`run((carry, monitored), first, count)`, which makes the steps of `run_steps` from any such carries."""
+    steps = loop.traced_steps(carry, monitor, monitored)
 
     def some(start, length):
         return lambda k, carries: steps(carries[0], start + k * length, length, carries[1])
 
-    count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
-    steps = loop.traced_steps(carry, monitor, monitored)
-    whole = count // loop.period
-    carries = jax.lax.fori_loop(0, whole, some(first, loop.period), (carry, monitored))
-    rest = whole * loop.period
-    return carries if loop.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), carries)
+    def run(carries, first, count):
+        count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
+        whole = count // loop.period
+        carries = jax.lax.fori_loop(0, whole, some(first, loop.period), carries)
+        rest = whole * loop.period
+        return carries if loop.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), carries)
+
+    return run
 
 
 def scan_steps(loop: StepLoop, carry: Carry, steps: int, first: Count = 0) -> Carry:

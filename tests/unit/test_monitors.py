@@ -264,15 +264,8 @@ def test_the_first_invalid_step_is_reported():
     carry = monitor.start()
     for step, fields in ((20, {}), (40, {"eta": at(1, 2, -9.8)}), (60, {"u": at(0, 0, 9e9)})):
         get_state = functools.partial(model.state, **fields)
-        carry = monitor.update(carry, get_state, tiles(model), lambda: None, jnp.int32(step))
+        carry = monitor.assess(carry, get_state, tiles(model), lambda: None, jnp.int32(step))
     assert [x.item() for x in carry[:2]] == [40, 10]
-    get_state = functools.partial(model.state, eta=at(1, 2, -9.8))
-    unchecked = monitor.update(monitor.start(), get_state, tiles(model), lambda: None, jnp.int32(23))
-    assert unchecked[0].item() == -1  # it checks every HEALTH_INTERVAL steps, and at the end of a chunk
-    assert monitor.finish(unchecked, get_state, tiles(model), lambda: None, jnp.int32(23))[0].item() == 23
-    assert (
-        monitor.finish(unchecked, get_state, tiles(model), lambda: None, jnp.int32(40))[0].item() == -1
-    )  # `update` has checked it
 
 
 def test_a_sea_floor_that_rises_thins_the_water():

@@ -484,6 +484,28 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
         family.dynamics(FB)
 
 
+def test_records_are_the_states_of_their_steps_on_every_grid(tmp_path):
+    """Records of two grids, 9 and 12 outer steps apart, end parts of one chunk; others are within steps of the nest."""
+    family = nested.family()
+    run = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
+    steps, total = 31, family.total_steps("harbour")
+    intervals = {"": (9, 12), "harbour": (9 * total, 12 * total, total + 1)}
+    for name, each in intervals.items():
+        for every in each:
+            run[name].write(tmp_path / f"{name}{every}.nc", ("eta",), every=every * run[name].dt)
+    run.outer.pace.steps = steps  # all in one chunk
+    run.run(steps=steps)
+    alone = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
+    states = [alone.states] + [alone.run(steps=1) for _ in range(steps)]
+    for name, each in intervals.items():
+        for every in each:
+            with netCDF4.Dataset(tmp_path / f"{name}{every}.nc") as dataset:
+                time, eta = dataset["time"][:] / FB.dt, dataset["eta"][:]
+            for k in np.flatnonzero(np.abs(time - np.round(time)) < 1e-9):
+                expected = np.asarray(states[round(time[k])][name].eta)
+                np.testing.assert_array_equal(eta[k].filled(0), expected.astype(eta.dtype), err_msg=f"{name}{every}")
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
 def test_members_of_an_ensemble_are_the_runs_of_their_families(engine, tmp_path):

@@ -19,7 +19,7 @@ DT = 10.0  # [s]
 NAMES = ("eta", "u", "v", "vorticity", "dye")
 
 
-def simulation(engine="auto", **options):
+def simulation(engine="auto", stepper=sw.AB2, **options):
     model = sw.ShallowWater(
         GRID,
         lambda x, y: 500.0 + 100.0 * np.cos(x / 2e4),
@@ -30,7 +30,7 @@ def simulation(engine="auto", **options):
         **options,
     )
     hump = model.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
-    return sw.Simulation(model, hump, sw.AB2(DT))
+    return sw.Simulation(model, hump, stepper(DT))
 
 
 def content(path):
@@ -107,6 +107,23 @@ def test_two_files_have_their_own_intervals(tmp_path):
     np.testing.assert_array_equal(a["eta"][::3], b["eta"][::2])
 
 
+def test_records_are_the_states_of_their_steps_wherever_the_parts_of_a_chunk_end(tmp_path):
+    """Samples 9 and 27 steps apart are taken between parts, others within the loop, whose buffers have three roles."""
+    intervals, steps = (27, 2, 12, 9), 61
+    run = simulation(stepper=sw.ForwardBackward)
+    for every in intervals:
+        run.write(tmp_path / f"{every}.nc", ("eta",), every=every * DT)
+    run.pace.steps = steps  # all in one chunk
+    run.run(steps=steps)
+    alone = simulation(stepper=sw.ForwardBackward)
+    states = [np.asarray(alone.state.eta)] + [np.asarray(alone.run(steps=1).eta) for _ in range(steps)]
+    for every in intervals:
+        records = content(tmp_path / f"{every}.nc")
+        np.testing.assert_array_equal(records["time"], DT * np.array([*range(0, steps, every), steps]))
+        wet = np.array([states[round(time / DT)] for time in records["time"]])
+        np.testing.assert_array_equal(records["eta"], wet.astype(records["eta"].dtype), err_msg=str(every))
+
+
 def test_a_resumed_run_continues_its_file(tmp_path):
     whole = simulation().write(tmp_path / "whole.nc", NAMES, every=3 * DT)
     whole.run(steps=50)
@@ -142,6 +159,18 @@ def test_records_before_an_invalid_state_are_written_and_none_after_it(tmp_path)
     found = content(tmp_path / "fields.nc")
     assert found["time"].tolist() == [3 * DT * k for k in range((step - 1) // 3 + 1)]
     assert found["eta"].min() > -99.0 and found["eta"].min() < -90.0
+
+
+def test_the_last_state_of_a_chunk_is_checked_though_it_follows_a_record_closely(tmp_path):
+    """Step 30 is the first invalid one, 30 steps are whole periods of the buffers, and step 29 is a record."""
+    model = sw.ShallowWater(GRID, 100.0, gravity=1e-6, forcing=(sw.WindStress(35e3, 0.0),))
+    alone, run = (sw.Simulation(model, model.at_rest(), sw.ForwardBackward(DT)) for _ in range(2))
+    alone.run(steps=29)
+    with pytest.raises(BlowUp, match="stopped at step 30 "):
+        alone.run(steps=1)
+    run.pace.steps = 30  # all in one chunk
+    with pytest.raises(BlowUp, match="stopped at step 30 "):
+        run.write(tmp_path / "fields.nc", ("eta",), every=29 * DT).run(steps=30)
 
 
 @pytest.mark.parametrize("every", [None, 65 * DT, 2.5 * DT])

@@ -158,7 +158,17 @@ class Reader(Protocol[T_co]):
 
 
 class Watcher(Protocol):
-    """A pytree whose arrays a run updates after every step (output/schedule.py)."""
+    """A pytree whose arrays a run updates after steps (output/schedule.py).
+
+    Attributes:
+        every: it takes samples at multiples of this number of steps.
+        is_checked: whether the state of each sample must be checked, since samples are written as records.
+    """
+
+    @property
+    def every(self) -> int: ...
+
+    is_checked: ClassVar[bool]
 
     def update(self, arrays: Arrays, make_sample: MakeSample, step: jax.Array, row: jax.Array, /) -> Arrays: ...
 
@@ -325,6 +335,8 @@ class Sampler:
     dt: float = static()
     every: int = static()
     first: int = static()
+
+    is_checked: ClassVar[bool] = False
 
     @staticmethod
     def of(product: Product, dt: float) -> "Sampler":

@@ -6,7 +6,7 @@ The program is the same on every rank: a gauge is a set of weights, which are ze
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,9 @@ class Gauges:
     faces: dict[str, Any]
     names: tuple[str, ...] = static()
     variables: tuple[str, ...] = static(default=("eta",))
+
+    every: ClassVar[int] = 1
+    is_checked: ClassVar[bool] = False
 
     @staticmethod
     def at(

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -115,6 +115,8 @@ class Snapshots:
     fields: Fields = static()
     every: int = static()
     capacity: int = static()
+
+    is_checked: ClassVar[bool] = True
 
     @staticmethod
     def of(simulation: AbstractSimulation, fields: Fields, every: float | None, record: int) -> "Snapshots | None":
