@@ -99,6 +99,7 @@ def _sums(one, other):
 
 
 NOTHING = Traffic({})
+MOST_ROUNDS = 1000  # of a loop that are followed one after another
 
 
 def traffic(function: Callable, *arguments: object) -> Traffic:
@@ -107,7 +108,7 @@ def traffic(function: Callable, *arguments: object) -> Traffic:
     Args:
         function: of arrays and pytrees of them, jitted or not.
         arguments: arrays, or jax.ShapeDtypeStruct in their place. If the length of a loop is an integer argument whose
-            value is given, its body counts so many times.
+            value is given, or follows from such integers, its body counts so many times.
     """
     closed = jax.make_jaxpr(function)(*arguments)
     return _followed(closed, [_integer(leaf) for leaf in jax.tree.leaves(arguments)])[0]
@@ -198,8 +199,23 @@ def _of_while(parameters, operands):
     rounds = _rounds(parameters, [*operands[:consts], *operands[carry:]])
     if rounds is not None:
         return body * rounds + condition * (rounds + 1)
+    if (total := _of_each_round(parameters, operands, consts, carry)) is not None:
+        return total
     once = body + condition
     return once + Traffic({}, 1, once.by_verb) if once.by_verb else once
+
+
+def _of_each_round(parameters, operands, consts, carry):
+    """The Traffic of a loop that known integers end after a few rounds, one round after another; else None."""
+    total, values = NOTHING, operands[carry:]
+    for _ in range(MOST_ROUNDS):
+        found, (goes_on,) = _followed(parameters["cond_jaxpr"], [*operands[:consts], *values])
+        total += found
+        if goes_on is None or not goes_on:
+            return None if goes_on is None else total
+        found, values = _followed(parameters["body_jaxpr"], [*operands[consts:carry], *values])
+        total += found
+    return None
 
 
 def _rounds(parameters, operands):

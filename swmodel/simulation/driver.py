@@ -39,7 +39,7 @@ class Grid:
         simulation: its Simulation.
         total: the number of its steps in one step of the outermost grid.
         run: the Run of its files.
-        monitors: (Health, {key: watcher}), which see its state after every step.
+        monitors: (Health, {key: watcher}) of its states.
         carry: its Carry after the last chunk.
         record: the next step at which a record of its forcing is made; None if there is none.
     """

@@ -96,8 +96,9 @@ def test_loops_that_end_by_a_condition_count_once_and_are_told():
 
     counted = traffic(program, X)
     assert counted.by_verb == {"shift": ONE, "sum": Count(0, 4, 1)} and counted.open_loops == 1
-    backwards = lambda x: jax.lax.while_loop(lambda c: c[1] < 9, lambda c: (shift(c[0]), c[1] * 2), (x, 1))  # noqa: E731
-    assert traffic(backwards, X).open_loops == 1
+    doubled = lambda x, n: jax.lax.while_loop(lambda c: c[1] < n, lambda c: (shift(c[0]), c[1] * 2), (x, 1))  # noqa: E731
+    assert traffic(doubled, X, 9) == Traffic({"shift": ONE * 4})
+    assert traffic(doubled, X, jax.ShapeDtypeStruct((), "int32")).open_loops == 1
     silent = lambda x: jax.lax.while_loop(lambda c: jnp.sum(c) < 9, lambda c: 2.0 * c, x)  # noqa: E731
     assert traffic(silent, X) == Traffic({})
 
