@@ -20,13 +20,26 @@ from ..errors import ConfigError
 from ..runtime.cache import digest
 from .expressions import Layout, Strips
 from .graph import At, Graph
-from .native.library import TARGET, LoopPlan, ResultPlan, ScalarPlan, SourcePlan, StripPlan, When, loop_name, numbers
+from .native.library import (
+    LOADING,
+    TARGET,
+    LoopPlan,
+    ResultPlan,
+    ScalarPlan,
+    SourcePlan,
+    StripPlan,
+    When,
+    loop_name,
+    numbers,
+)
 from .schedule import compares_rounded, schedule
 from .source import c_source, commented_source, operations
 
 
 def compile_loop(graph: Graph, dtypes: tuple) -> str:
     """Compile the loop of a Graph, or find it compiled, and return its name in the runtime.
+
+    A loop that a thread of `load_meanwhile` compiles is not waited for.
 
     Args:
         graph: a Graph.
@@ -37,7 +50,13 @@ def compile_loop(graph: Graph, dtypes: tuple) -> str:
         ConfigError: if the folder of SWMODEL_KEEP_SOURCE cannot be written to.
     """
     keep_source(graph, dtypes)
-    return loop_name(c_source(graph, dtypes), in_order=compares_rounded(graph))
+    loop = arguments_of(graph, dtypes)
+    return LOADING.get(loop) or loop_name(*loop)
+
+
+def arguments_of(graph: Graph, dtypes: tuple) -> tuple[str, bool]:
+    """The arguments of `loop_name` for the loop of a Graph; those of this function are those of `compile_loop`."""
+    return c_source(graph, dtypes), compares_rounded(graph)
 
 
 def compiled_loop(

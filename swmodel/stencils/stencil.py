@@ -5,6 +5,7 @@ GPU a Pallas kernel; under vmap one call runs all members. Its tangent is a fuse
 another one (derivatives.py), so that JAX differentiates programs made of loops, in both modes.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
@@ -19,10 +20,11 @@ from jax.interpreters import ad, batching, mlir
 
 from ..fields.field import HaloError
 from ..runtime.private import partial_evaluation
-from .compiled import compile_loop, compiled_loop
+from .compiled import arguments_of, compile_loop, compiled_loop
 from .derivatives import tangent, transpose
 from .expressions import Layout, Strips
 from .graph import Graph, trace_graph
+from .native.library import load_meanwhile
 from .native.strips import add
 from .source import c_source
 
@@ -368,11 +370,25 @@ def types_of(equation: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(np.dtype(v.aval.dtype).name for v in arrays), tuple(equation.params["dtypes"])
 
 
-def compile_loops(jaxprs: Sequence, order: int = 1) -> None:
-    """Compile the fused loops of jaxprs for CPUs, or find them compiled; with `order` = -1 the last one first.
+def compile_loops(jaxpr: Jaxpr) -> None:
+    """Compile the fused loops of a jaxpr for CPUs, or find them compiled.
 
     Raises:
         CompileError: if the compiler refuses one.
     """
-    for equation in [equation for jaxpr in jaxprs for equation in loops_in(jaxpr)][::order]:
+    for equation in loops_in(jaxpr):
         compile_loop(equation.params["graph"], types_of(equation))
+
+
+def loops_compiled_meanwhile(jaxprs: Sequence[Jaxpr], order: int = 1) -> contextlib.AbstractContextManager:
+    """A block during which a thread compiles the loops of jaxprs, and programs can be compiled but not run.
+
+    Args:
+        jaxprs: of the programs.
+        order: -1 begins with the last one.
+
+    Raises:
+        CompileError: after the block, if the compiler refuses one.
+    """
+    found = [arguments_of(x.params["graph"], types_of(x)) for jaxpr in jaxprs for x in loops_in(jaxpr)]
+    return load_meanwhile(list(dict.fromkeys(found))[::order])

@@ -248,7 +248,7 @@ class FusedStepLoop(StepLoop):
         try:
             closed = jax.make_jaxpr(one)(dynamics, stepper, jnp.int32(0))
             if cls.compiles():
-                compile_loops([closed.jaxpr])
+                compile_loops(closed.jaxpr)
         except Unsupported as error:
             return f"there is no loop for {error}"
         except CompileError as error:

@@ -6,11 +6,15 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import swmodel as sw
+from swmodel.adjoint import BoxEnergy, Problem
+from swmodel.adjoint.core.ahead import compile_ahead
 from swmodel.models import engine as engine_module
 from swmodel.runtime import cache
 from swmodel.stencils import native
@@ -230,3 +234,36 @@ def test_who_asked_for_loops_gets_an_error_if_one_cannot_be_compiled(kept, compi
     _, simulation = small_run(engine="fused")
     with pytest.raises(library.CompileError, match="could not compile a fused loop .error: gave up.*engine = 'arrays'"):
         simulation().run(steps=1)
+
+
+def test_a_thread_compiles_the_loops_of_a_gradient_while_its_programs_are_compiled(kept, compiler, no_loops_known):
+    """The runtime then has them by the names in the programs; an error of the compiler comes when these are done."""
+    probe = (Path(library.__file__).with_name("probe.cpp").read_text() + "// of a test\n", False)
+    with library.load_meanwhile([probe]):
+        name = library.LOADING[probe]
+    assert library.loop_name(*probe) == name and not library.LOADING
+    compiler("echo 'error: gave up' >&2; exit 1")
+    done = []
+    with pytest.raises(library.CompileError, match="gave up"), library.load_meanwhile([(probe[0] + "//\n", False)]):
+        done.append("programs")
+    assert done and not library.LOADING
+
+
+def test_the_loops_that_a_gradient_adds_are_compiled_by_that_thread_alone(kept, no_loops_known, monkeypatch):
+    model, _ = small_run()
+    threads, make = [], library._compile
+
+    def noted(*arguments):
+        threads.append(threading.current_thread().name)
+        make(*arguments)
+
+    monkeypatch.setattr(library, "_compile", noted)
+    state = model.state(eta=lambda x, y: 1e-3 * x / 8e3)
+    problem = Problem(model, sw.AB2(5.0), state, 3, BoxEnergy(), ["initial.eta"])
+    compile_ahead(problem)
+    before = len(threads)
+    _, gradient = problem.value_and_gradient()
+    assert len(threads) == before
+    assert float(abs(gradient["initial.eta"]).max()) > 0
+    of_steps = threads.index("loops_0")  # the loops of a step, which decide whether there are loops, come first
+    assert of_steps and set(threads[of_steps:]) == {"loops_0"}

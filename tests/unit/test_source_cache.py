@@ -169,7 +169,7 @@ def test_of_a_large_grid_with_lakes_it_waits_for_the_survey_by_all_ranks_and_is_
         return model, str(made.summary), len(count) - before
 
     whole, summary, computed_late = model_and_summary()
-    assert not computed_late and "displaced volume" in summary
+    assert computed_late and "displaced volume" in summary
     cache.folder().joinpath("kept").mkdir()
     monkeypatch.setattr(cache, "folder", lambda: tmp_path / "kept")
     monkeypatch.setattr("swmodel.config.build.fields.LARGEST_WHOLE_GRID", 100)
@@ -178,3 +178,14 @@ def test_of_a_large_grid_with_lakes_it_waits_for_the_survey_by_all_ranks_and_is_
     np.testing.assert_array_equal(windows.uplift.times, whole.uplift.times)
     for one, other in zip(windows.uplift.values[0], whole.uplift.values[0], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_motion_for_which_there_is_no_memory_is_a_mistake_of_the_source(tmp_path):
+    """A thread would compute it, when the model is made."""
+    depth = xr.DataArray(np.full((12, 14), -3e3), dims=("y", "x"), attrs={"units": "m"}, name="z")
+    depth.assign_coords(y=np.arange(5e3, 120e3, 10e3), x=np.arange(5e3, 140e3, 10e3)).to_netcdf(tmp_path / "depth.nc")
+    file = tmp_path / "sea.toml"
+    file.write_text(OVER_A_LAKE.replace("[source]", '[source]\nevery = "1e-7 s"'))
+    made = assemble(read(file))
+    with pytest.raises(ConfigError, match=r"sea.toml:\d+: source: the motion .* 30\d,\d+,\d+ records .*memory"):
+        started(made, made.experiment(), "serial", None, "arrays")

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...stencils.stencil import compile_loops
+from ...stencils.stencil import loops_compiled_meanwhile
 from .runs import Run
 
 
@@ -23,10 +23,11 @@ def compile_ahead(problem: Any) -> None:
         return
     run, order = _Outlined(problem), -1 if problem.communicator.rank % 2 else 1
     traced = _traced(run)
-    if problem.outline(problem.first_step).step_loop.compiles():
-        compile_loops([program.jaxpr.jaxpr for program in traced], order)
-    for lowered in [program.lower() for program in traced][::order]:
-        lowered.compile()
+    native = problem.outline(problem.first_step).step_loop.compiles()
+    jaxprs = [program.jaxpr.jaxpr for program in traced] if native else []
+    with loops_compiled_meanwhile(jaxprs, order):
+        for lowered in [program.lower() for program in traced][::order]:
+            lowered.compile()
 
 
 def _traced(run):

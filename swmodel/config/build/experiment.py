@@ -147,7 +147,7 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
         of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # of a large grid: not yet surveyed
-        motion_of_source = motion_after_survey if of_lakes or launchers.launched_ranks() > 1 else motion_of
+        motion_of_source = motion_of if records == 1 and not of_lakes else motion_after_survey
         arguments = source, made.grid, made.bathymetry, faults, records
         motion = made.attempt(("source",), motion_of_source, *arguments)
         made.source, made.summary = motion or (None, None)

@@ -20,6 +20,7 @@ import numpy as np
 from ... import sources
 from ...dynamics.domain import Domain
 from ...dynamics.terms import Series
+from ...errors import of_part
 from ...grids.grid import Grid
 from ...grids.windows import GridRecords, LazyRecords, grid_values
 from ...runtime import cache, memory
@@ -49,7 +50,7 @@ def motion_of(section: Any, grid: Grid, bathymetry: Any, source: Source, most: i
 
 
 def motion_after_survey(section: Any, grid: Grid, bathymetry: Any, source: Source, most: int) -> tuple:
-    """`motion_of` for the ranks of a run, by a thread, for a sea floor whose lakes may still have to be filled.
+    """`motion_of` for a run, by a thread, also for a sea floor whose lakes have still to be filled.
 
     The ranks survey the sea floor together, once there is a communicator. After that one process of a host computes the
     motion, while the main thread compiles loops and programs, which need the number and the shape of records alone.
@@ -75,7 +76,8 @@ class _MotionAfterSurvey:
     def series(self, domain: Domain) -> Series:
         """The records of the uplift on the tiles of a domain, which wait for the thread; collective."""
         floor = self.bathymetry.surveyed(domain.communicator)
-        plan = _Plan.of(self.section, self.grid, floor, self.source, self.most)
+        with of_part("source"):
+            plan = _Plan.of(self.section, self.grid, floor, self.source, self.most)
         self.summary = plan.summary
         thread = ThreadPoolExecutor(1, "source")
         plan.start(thread)

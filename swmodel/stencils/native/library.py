@@ -13,6 +13,7 @@ options of loops, which therefore win; SWMODEL_CXXFLAGS come after them.
 `why_not` returns one sentence on why loops cannot be compiled on this machine. Steps then run on arrays.
 """
 
+import contextlib
 import ctypes
 import dataclasses
 import enum
@@ -22,6 +23,8 @@ import platform
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -230,12 +233,42 @@ def loop_name(source: str, in_order: bool = False) -> str:
         source: the text.
         in_order: whether sums are computed in the order in which they are written.
     """
-    return _load_loop(source, IN_ORDER if in_order else ())
+    return _load_loop(source, in_order)
 
 
-def _load_loop(source, more=()):
+LOADING: dict[tuple[str, bool], str] = {}
+"""{(source, in_order): name} of the loops that a thread of `load_meanwhile` compiles."""
+
+
+@contextlib.contextmanager
+def load_meanwhile(loops: Sequence[tuple[str, bool]]) -> Iterator[None]:
+    """A block during which a thread compiles and registers loops, so that programs with their names can be compiled.
+
+    After the block all are there.
+
+    Args:
+        loops: the arguments of `loop_name` of each.
+
+    Raises:
+        CompileError: after the block, if the compiler fails.
+    """
+    with ThreadPoolExecutor(1, "loops") as thread:
+        LOADING.update({loop: _what(loop[0], _options(loop[1])) for loop in loops})
+        try:
+            done = thread.submit(lambda: [loop_name(*loop) for loop in loops])
+            yield
+        finally:
+            LOADING.clear()
+        done.result()
+
+
+def _options(in_order):
+    return (*LOOP_OPTIONS, *(IN_ORDER if in_order else ()))
+
+
+def _load_loop(source, in_order=False):
     flags = [shlex.split(os.environ.get(name, "")) for name in ("CXXFLAGS", "SWMODEL_CXXFLAGS")]
-    path = _compiled(source, (*LOOP_OPTIONS, *more), before=flags[0], behind=flags[1])
+    path = _compiled(source, _options(in_order), before=flags[0], behind=flags[1])
     library = ctypes.CDLL(str(path))
     functions = (ctypes.cast(function, ctypes.c_void_p) for function in (library.row, library.kept_bytes))
     name = path.name.split(".")[0]
@@ -280,10 +313,7 @@ def _compiled(text, options, before=(), behind=(), version=""):
     Without a compiler, a library for this processor that any compiler with any flags has made is used: a login node may
     have compiled it.
     """
-    # The path of the include directory differs between environments; its content depends on `version` alone.
-    ours = [option for option in options if not option.startswith("/")]
-    what = cache.digest(text, *ours, version, cache.instructions())
-    compiler = find_compiler()
+    what, compiler = _what(text, options, version), find_compiler()
     if compiler is None:
         found = cache.find(what, "*")
         if found is None:
@@ -293,6 +323,13 @@ def _compiled(text, options, before=(), behind=(), version=""):
     return cache.find(what, how) or cache.make(
         what, how, lambda target: _compile(compiler, text, [*before, *options, *behind], target)
     )
+
+
+def _what(text, options, version=""):
+    """The first part of the name of the library made of `text`, which is that of a loop in the runtime."""
+    # The path of the include directory differs between environments; its content depends on `version` alone.
+    ours = [option for option in options if not option.startswith("/")]
+    return cache.digest(text, *ours, version, cache.instructions())
 
 
 def _no_compiler():
