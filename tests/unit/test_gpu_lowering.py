@@ -108,7 +108,8 @@ def test_a_chunk_of_an_ensemble():
 
 def test_every_shipped_stepper_is_here():
     here = {name: type(make()) for name, make in STEPPERS.items()}
-    assert here | {"integrating_factor_rk4": sw.IntegratingFactorRK4} == shipped_parts(TimeStepper)
+    others = {"integrating_factor_rk4": sw.IntegratingFactorRK4, "split_explicit": sw.SplitExplicit}  # tested below
+    assert here | others == shipped_parts(TimeStepper)
 
 
 PARTS = {
@@ -158,6 +159,12 @@ def test_the_pseudo_spectral_core(name):
     stepper = sw.IntegratingFactorRK4(10.0) if name == "integrating_factor_rk4" else STEPPERS[name]()
     text, calls = check_steps(sw.ShallowWater(PERIODIC, 500.0, core=sw.PseudoSpectral(), engine="arrays"), stepper)
     assert "stablehlo.fft" in text and not calls
+
+
+def test_substeps_of_the_surface_over_layers():
+    layers = sw.Layers(thickness=(100.0,), densities=(1025.0, 1027.0))
+    _, calls = check_steps(hilly(layers=layers), sw.SplitExplicit(10.0, substeps=4))
+    assert not calls
 
 
 SOLVERS = {
