@@ -190,8 +190,10 @@ class Watch:
 
     def start(self, carry: Carry) -> tuple[Packed, Monitored]:
         """(carry of the step loop, carry of the Monitor) before the first step of a chunk."""
-        shape = jax.eval_shape(self.loop.get_state, carry.packed)
-        state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape) if self.period > 1 else ()
+        state: Any = ()
+        if self.period > 1:
+            shapes = jax.eval_shape(self.loop.get_state, carry.packed)
+            state = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         return carry.packed, (carry.health, carry.watched, jnp.int32(0), state)
 
     def until(self, target: jax.Array, carries: tuple[Packed, Monitored]) -> tuple[Packed, Monitored]:

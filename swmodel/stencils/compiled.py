@@ -50,12 +50,12 @@ def compile_loop(graph: Graph, dtypes: tuple) -> str:
         ConfigError: if the folder of SWMODEL_KEEP_SOURCE cannot be written to.
     """
     keep_source(graph, dtypes)
-    loop = arguments_of(graph, dtypes)
+    loop = source_of(graph, dtypes)
     return LOADING.get(loop) or loop_name(*loop)
 
 
-def arguments_of(graph: Graph, dtypes: tuple) -> tuple[str, bool]:
-    """The arguments of `loop_name` for the loop of a Graph; those of this function are those of `compile_loop`."""
+def source_of(graph: Graph, dtypes: tuple) -> tuple[str, bool]:
+    """(the C++ text of the loop of a Graph, whether sums are computed in order): what `loop_name` takes."""
     return c_source(graph, dtypes), compares_rounded(graph)
 
 

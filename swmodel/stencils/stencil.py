@@ -20,7 +20,7 @@ from jax.interpreters import ad, batching, mlir
 
 from ..fields.field import HaloError
 from ..runtime.private import partial_evaluation
-from .compiled import arguments_of, compile_loop, compiled_loop
+from .compiled import compile_loop, compiled_loop, source_of
 from .derivatives import tangent, transpose
 from .expressions import Layout, Strips
 from .graph import Graph, trace_graph
@@ -390,5 +390,5 @@ def loops_compiled_meanwhile(jaxprs: Sequence[Jaxpr], order: int = 1) -> context
     Raises:
         CompileError: after the block, if the compiler refuses one.
     """
-    found = [arguments_of(x.params["graph"], types_of(x)) for jaxpr in jaxprs for x in loops_in(jaxpr)]
+    found = [source_of(x.params["graph"], types_of(x)) for jaxpr in jaxprs for x in loops_in(jaxpr)]
     return load_meanwhile(list(dict.fromkeys(found))[::order])
