@@ -373,10 +373,7 @@ def test_in_a_browser_keys_move_the_slider_and_buttons_choose_the_variable_and_t
     command = [*browser, "--virtual-time-budget=5000", "--dump-dom", copy.as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     value, record, opacity, stamp, hidden, left, *grid = re.search(r"<title>(.*?)</title>", found)[1].split("|")
-    assert grid == [
-        "true,false",
-        "2",
-        "true",
-    ]  # the nest's maps alone show, of the same time, and its button is pressed
+    # the nest's maps alone show, of the same time, and its button is pressed
+    assert grid == ["true,false", "2", "true"]
     assert (value, record, opacity, stamp, hidden) == ("2", "2", "255", "T+00:30 (06:16 UTC)", "true")
     assert 50 < float(left.rstrip("%")) < 75  # two thirds of the axes' width
