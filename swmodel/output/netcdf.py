@@ -20,7 +20,7 @@ import math
 import time as clock
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import netCDF4
 import numpy as np
@@ -33,7 +33,7 @@ from ..runtime.signals import LOCK
 from . import Claim, definitions, metadata
 from .definitions import checked_shape, dry_points, fill_dry, store_field, variable_name, whole_file
 from .metadata import Attribute
-from .records import GAUGE_CHUNK, RecordFile
+from .records import GAUGE_CHUNK, Opening, RecordFile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,21 +170,16 @@ class FieldFile(RecordFile):
         path: the path of the file, or a Claim of it.
         grid: the Grid.
         variables: names from fields.variables, or other rows.
-        start: date and time of 0 s (a datetime, UTC), or None.
-        attributes: global attributes.
         static: fields that are constant in time, {name or row: (ny, nx)}. "wet" is the land mask, 1 in water; "depth"
             [m] is (members, ny, nx) if it differs between members.
-        members: for an ensemble, {name: values}, one value for each member; fields are then (members, ny, nx).
         layers: how many there are of the model. Where `variables` has the fields of all of them, such as eta and
             eta_2, they are one variable along the dimension `layer`, and heights of interfaces along `interface`.
         dtype: the dtype of the variables in the file.
-        append: continue an existing file; its records after `resume_time` [s] are dropped.
-        overwrite: replace an existing file.
         compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
+        opening: the other arguments, those of Opening.
 
     Raises:
-        DataError: if the file exists and neither is allowed, or its variables differ from those to be appended.
-        SwmodelError: if another run is writing it.
+        DataError, SwmodelError: as RecordFile.
     """
 
     def __init__(
@@ -193,21 +188,16 @@ class FieldFile(RecordFile):
         grid: Grid,
         variables: Sequence[str | Variable],
         *,
-        start: datetime.datetime | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
         static: Mapping[str | Variable, np.ndarray] | None = None,
-        members: metadata.MemberValues | None = None,
         layers: int = 1,
         dtype: DTypeLike = "float32",
-        append: bool = False,
-        resume_time: float | None = None,
-        overwrite: bool = False,
         compression: metadata.Compression = 1,
+        **opening: Unpack[Opening],
     ) -> None:
         rows = [metadata.variable_of(name) for name in variables]
         written = {row.name for row in rows}
         static = {key: array for key, array in (static or {}).items() if variable_name(key) not in written}
-        self._grid, self._dtype, self._rows, self._members = grid, np.dtype(dtype), rows, members
+        self._grid, self._dtype, self._rows, members = grid, np.dtype(dtype), rows, opening.get("members")
         self._dry = {position: dry_points(static, grid, position) for position in {row.position for row in rows}}
 
         joined = {layer_of(row.name)[0] for row in rows if layers > 1 and layer_of(row.name)[1]}
@@ -215,9 +205,6 @@ class FieldFile(RecordFile):
 
         def define(dataset):
             definitions.define_grid(dataset, grid)
-            dataset.createDimension("time", None)
-            definitions.define_time(dataset, start)
-            definitions.define_members(dataset, members)
             definitions.define_layers(dataset, {"layer": layers} if layers > 1 else {})
             if INTERFACES in joined:
                 definitions.define_layers(dataset, {"interface": layers + 1})
@@ -228,8 +215,7 @@ class FieldFile(RecordFile):
                     definitions.define_field(dataset, row, grid, self._dtype, along=along, **options)
             definitions.define_static(dataset, grid, static, members)
 
-        attributes = metadata.file_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
-        super().__init__(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, grid, define, {"stored_as": str(self._dtype)}, **opening)
 
     def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
         """Write one record.
@@ -243,8 +229,8 @@ class FieldFile(RecordFile):
         Raises:
             SwmodelError: if the disk has no space for it.
         """
-        lead, positions = metadata.of_members(self._members)[1], {row.name: row.position for row in self._rows}
-        shapes = {name: lead + metadata.shape(self._grid, position) for name, position in positions.items()}
+        positions = {row.name: row.position for row in self._rows}
+        shapes = {name: self._members + metadata.shape(self._grid, position) for name, position in positions.items()}
         pairs = self._ordered(fields, shapes) if isinstance(fields, Mapping) else fields
 
         def stored(name, array):
@@ -271,14 +257,13 @@ class GaugeFile(RecordFile):
         path: the path of the file, or a Claim of it.
         gauges: {name: (x, y)}, in metres or in degrees of longitude and latitude.
         grid: the Grid.
-        start, attributes, append, resume_time, overwrite: as for FieldFile.
         variables: the recorded variables, names from fields.variables or other rows.
         depth: the depth of the sea floor at the gauges [m], (number of gauges,), or None.
-        members: as for FieldFile.
         dtype: the dtype of the series in the file.
+        opening: the other arguments, those of Opening.
 
     Raises:
-        DataError, SwmodelError: as FieldFile.
+        DataError, SwmodelError: as RecordFile.
     """
 
     def __init__(
@@ -287,38 +272,23 @@ class GaugeFile(RecordFile):
         gauges: Mapping[str, tuple[float, float]],
         grid: Grid,
         *,
-        start: datetime.datetime | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        append: bool = False,
-        resume_time: float | None = None,
-        overwrite: bool = False,
         variables: Sequence[str | Variable] = ("eta",),
         depth: np.ndarray | None = None,
-        members: metadata.MemberValues | None = None,
         dtype: DTypeLike = "float32",
+        **opening: Unpack[Opening],
     ) -> None:
-        self._members = metadata.of_members(members)[1]
         self._gauges, self._dtype = dict(gauges), np.dtype(dtype)
         self._rows = [metadata.variable_of(variable) for variable in variables]
 
         def define(dataset):
             dataset.createDimension("gauge", len(self._gauges))
-            dataset.createDimension("time", None)
-            definitions.define_time(dataset, start, chunk=GAUGE_CHUNK)
             definitions.define_gauges(dataset, grid, self._gauges, depth)
-            definitions.define_members(dataset, members)
             for row in self._rows:
-                definitions.define_series(dataset, grid, row, self._dtype, GAUGE_CHUNK, members)
+                definitions.define_series(dataset, grid, row, self._dtype, GAUGE_CHUNK, opening.get("members"))
 
-        attributes = {
-            "title": "Shallow-water model time series",
-            **(attributes or {}),
-            "featureType": "timeSeries",
-            "stored_as": str(self._dtype),
-        }
-        attributes = metadata.file_attributes(grid, attributes, points=True)
+        about = {"title": "Shallow-water model time series", "featureType": "timeSeries", "stored_as": str(self._dtype)}
         self._buffer, self._buffered, self._written_at = [], 0, clock.monotonic()
-        super().__init__(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, grid, define, about, points=True, chunk=GAUGE_CHUNK, **opening)
 
     def append(self, seconds: ArrayLike, values: ArrayLike | dict[str, ArrayLike]) -> None:
         """Append n records.
