@@ -23,18 +23,16 @@ from .metadata import (
     Compression,
     MemberValues,
     at_point,
-    axes,
     file_attributes,
     fill_value,
     gauge_coordinates,
+    grid_variables,
     member_name,
-    metrics,
     of_members,
     places,
     reach_of_water,
     shape,
     time_attributes,
-    topology,
     variable_attributes,
     variable_of,
 )
@@ -85,17 +83,13 @@ def define(
 
 def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
     """Define the dimensions, coordinates, topology, metrics and cell areas of a grid."""
-    dataset.createDimension("bnds", 2)
-    for name, (values, attributes, bounds) in axes(grid).items():
-        dataset.createDimension(name, values.size)
-        if bounds is None:
-            define(dataset, name, (name,), attributes, values)
-        else:
-            define(dataset, name, (name,), attributes | {"bounds": f"{name}_bnds"}, values)
-            define(dataset, f"{name}_bnds", (name, "bnds"), {}, bounds)
-    define(dataset, "grid", (), topology(grid), np.zeros((), np.int32))
-    for name, (values, attributes, dimension) in metrics(grid).items():
-        define(dataset, name, (dimension,), attributes, values)
+    described = grid_variables(grid)
+    for dimensions, _, values in described.values():
+        for name, size in zip(dimensions, values.shape):
+            if name not in dataset.dimensions:
+                dataset.createDimension(name, size)
+    for name, (dimensions, attributes, values) in described.items():
+        define(dataset, name, dimensions, attributes, values)
     area = np.broadcast_to(grid.area_h, grid.shape)
     define(dataset, "area", ("yh", "xh"), AREA, area, compression=1)
 

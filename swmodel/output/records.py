@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DataError, SwmodelError
 from ..fields.variables import layer_of
 from ..grids.grid import Grid
-from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
+from . import Claim, Footprint, claim, definitions, disturbed, metadata, not_continued, replacing, reserve
 from .metadata import Attribute, MemberValues
 
 GAUGE_CHUNK = 4096  # records of gauges in one chunk of a file
@@ -111,12 +111,8 @@ class RecordFile:
         """The open Dataset of the file of an earlier run, without its records after `resume_time`."""
         with _readable(self.path) as old, netCDF4.Dataset("expected", "w", diskless=True) as expected:
             define(expected)
-            difference = _difference(old, expected)
-            if difference:
-                raise DataError(
-                    f"{self.path} cannot be continued: {difference}; give the output another name, or another folder "
-                    "(--output DIR)."
-                )
+            if difference := _difference(old, expected):
+                raise not_continued(self.path, difference)
             times = np.asarray(old["time"][:])
             complete = times != netCDF4.default_fillvals["f8"]  # a record gets its time after all of its fields
             keep = complete & (times <= resume_time + 1e-9 * max(1.0, abs(resume_time)))

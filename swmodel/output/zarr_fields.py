@@ -11,18 +11,16 @@ import datetime
 import gzip
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
 from ..fields.variables import Variable
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Decomposition, Tile
-from . import Claim, metadata
+from . import Claim, metadata, not_continued
 from .metadata import Attribute
 from .zarr_store import ZarrStore, array_metadata
 
@@ -221,13 +219,6 @@ class ZarrFields:
         self.store.commit(self.arrays, self.attributes)
 
 
-def not_continued(path: str | Path, why: str) -> DataError:
-    """The error of an output that belongs to another run."""
-    return DataError(
-        f"{path} cannot be continued: {why}; give the output another name, or another folder (--output DIR)."
-    )
-
-
 def _difference(store, was, arrays, values):
     """The first difference between the arrays of a store and those of this run, as text, or None."""
     for name, array in arrays.items():
@@ -268,18 +259,9 @@ def times_of(store: ZarrStore, array: Mapping[str, Any]) -> list[float]:
 def _described(grid, rows, chunk, start, depth):
     """({name: metadata of the array}, {name: values} of the small ones)."""
     arrays, values = {}, {}
-    for name, (array, attributes, bounds) in metadata.axes(grid).items():
+    for name, (dimensions, attributes, array) in metadata.grid_variables(grid).items():
         values[name] = array
-        arrays[name] = array_metadata(array.shape, array.shape, "f8", (name,), attributes)
-        if bounds is not None:
-            values[f"{name}_bnds"] = bounds
-            arrays[name]["attributes"]["bounds"] = f"{name}_bnds"
-            arrays[f"{name}_bnds"] = array_metadata(bounds.shape, bounds.shape, "f8", (name, "bnds"), {})
-    for name, (array, attributes, dimension) in metadata.metrics(grid).items():
-        values[name] = array
-        arrays[name] = array_metadata(array.shape, array.shape, "f8", (dimension,), attributes)
-    values["grid"] = np.zeros((), np.int32)
-    arrays["grid"] = array_metadata((), (), "i4", (), metadata.topology(grid))
+        arrays[name] = array_metadata(array.shape, array.shape, array.dtype, dimensions, attributes)
     arrays["time"] = array_metadata((0,), (TIMES,), "f8", ("time",), metadata.time_attributes(start))
     cells = metadata.DIMENSIONS["h"]
     arrays["area"] = array_metadata(grid.shape, chunk, "f8", cells, metadata.AREA)

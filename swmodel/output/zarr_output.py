@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
 from ..runtime.version import VERSION
-from . import Claim, ReplacedFile, metadata
+from . import Claim, ReplacedFile, metadata, not_continued
 from .fingerprint import fingerprint
 from .metadata import Attribute, rows_of
 from .opening import STORE_FORMAT, description_of
@@ -23,7 +23,7 @@ from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
 from .resuming import tiles_and_scalars_of
 from .running import RestartOutput
 from .schedule import AbstractSimulation
-from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, not_continued, same_values
+from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, same_values
 from .zarr_store import ZarrStore, array_metadata, checksum_of
 
 
