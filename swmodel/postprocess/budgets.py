@@ -210,7 +210,7 @@ def transport(
 def _corner(dataset, mesh, point):
     west, east, south, north = mesh.extent
     x, y = point
-    x = west + (x - west) % 360 if mesh.spherical and not west <= x <= east else x
+    x = x if west <= x <= east else mesh.turned(x)
     if not (west <= x <= east and south <= y <= north):
         raise PlotError(
             f"transport: the point {tuple(point)} lies outside the domain, x {west:g} to {east:g} and "
@@ -272,9 +272,7 @@ def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: np.ndarr
             one.set_ylabel(f"relative change {bracket}".rstrip() if steady else bracket)
             one.set_xlabel(f"Time [{unit}]")
             one.grid(axis="both")
-            one.spines[["top", "right"]].set_visible(False)
-        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
-        style.heading(page, dataset.attrs.get("title", ""))
+        style.finish(page, dataset)
     return page
 
 
@@ -292,11 +290,9 @@ def _figure_of_layers(dataset):
             one.set_title(str(row.attrs["long_name"]).capitalize())
             one.set_ylabel(f"[{units}]")
             one.grid(axis="both")
-            one.spines[["top", "right"]].set_visible(False)
             one.legend()
         one.set_xlabel(f"Time [{unit}]")
-        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
-        style.heading(page, dataset.attrs.get("title", ""))
+        style.finish(page, dataset)
     return page
 
 

@@ -67,14 +67,13 @@ def panels(page: Figure, count: int, bottom: float) -> list[tuple[Axes, bool]]:
     Returns:
         (axes, whether they are in the lowest row) of each.
     """
-    size, columns = page.get_size_inches(), min(max(count, 1), 2)
+    columns = min(max(count, 1), 2)
     rows = -(-count // columns)
-    width, found = (size[0] - LEFT - 0.3 - BETWEEN * (columns - 1)) / columns, []
+    width, found = (page.get_size_inches()[0] - LEFT - 0.3 - BETWEEN * (columns - 1)) / columns, []
     for n in range(count):
         row, column = divmod(n, columns)
         left, low = LEFT + column * (width + BETWEEN), bottom + (rows - 1 - row) * APART
-        place = (left / size[0], low / size[1], width / size[0], HEIGHT / size[1])
-        found.append((page.add_axes(place), row == rows - 1))
+        found.append((style.axes_at(page, left, low, width, HEIGHT), row == rows - 1))
     return found
 
 
@@ -92,7 +91,6 @@ def draw_lines(page: Figure, lines: list[Line], bottom: float) -> None:
         axes.set_xlim(line.time[0] / length, line.time[-1] / length)
         axes.set_title(f"{line.words} [{line.units}]" if line.units else line.words)
         axes.set_xlabel(f"{unit} after the start" if lowest else "", loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x")
 
 
@@ -119,8 +117,7 @@ def draw_constants(page: Figure, gauges: Sequence[Any], box: Sequence[float]) ->
     left, bottom, width, height = box
     side, size = min(height, width / len(names) - 0.9), page.get_size_inches()
     for n, name in enumerate(names):
-        place = left + n * (side + 0.9), bottom, side, side
-        axes = page.add_axes(tuple(np.divide(place, (*size, *size))))
+        axes = style.axes_at(page, left + n * (side + 0.9), bottom, side, side)
         _draw_constituent(axes, gauges, name)
         if n == 0:
             axes.set_ylabel("A sin g [m]")
@@ -150,4 +147,3 @@ def _draw_constituent(axes, gauges, name):
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_title(f"{name} at the gauges (dotted: not used)" if not all(g.used for g in gauges) else name)
     axes.set_xlabel("A cos g [m]")
-    axes.spines[["top", "right"]].set_visible(False)

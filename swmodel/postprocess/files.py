@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..defaults import EARTH_RADIUS
 from ..errors import PlotError
 from ..output import STATISTICS
 
-EARTH_RADIUS = 6.371e6  # [m]
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
 STORMS = {"cyclone", "wind", "air_pressure"}
 SHORT = 300.0  # [s], the length of a run from which on its times are in hours and minutes
@@ -348,12 +348,7 @@ class Mesh:
     @property
     def extent(self) -> tuple[float, float, float, float]:
         """(west, east, south, north)."""
-        return (
-            self.x[0] - self.width / 2,
-            self.x[-1] + self.width / 2,
-            self.y[0] - self.height / 2,
-            self.y[-1] + self.height / 2,
-        )
+        return self.x_edges[0], self.x_edges[-1], self.y_edges[0], self.y_edges[-1]
 
     @property
     def unit(self) -> str:
@@ -365,6 +360,21 @@ class Mesh:
     def scale(self) -> float:
         """The factor of the coordinates on a map: 1e-3 where metres are shown as km, else 1."""
         return 1e-3 if self.unit == "km" else 1.0
+
+    @property
+    def frame(self) -> tuple[float, ...]:
+        """(west, east, south, north) in the coordinates on a map."""
+        return tuple(edge * self.scale for edge in self.extent)
+
+    @property
+    def centres(self) -> tuple[np.ndarray, np.ndarray]:
+        """(x, y) of the centres on a map, (nx,) and (ny,)."""
+        return self.x * self.scale, self.y * self.scale
+
+    def turned(self, x: Any) -> Any:
+        """Longitudes in the circle that begins at the western edge; x of a plane as it is."""
+        west = self.extent[0]
+        return west + (x - west) % 360.0 if self.spherical else x
 
     @property
     def aspect(self) -> float:

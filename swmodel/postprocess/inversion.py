@@ -15,7 +15,7 @@ from ..errors import PlotError
 from . import style
 from .estimates import draw_constants, draw_lines, height_of, lines_of, panels
 from .files import mesh_of, positions, pretty, wet_cells
-from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
+from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, drawable, map_axes
 from .scores import Series, time_unit, variance_explained
 from .style import draw_boxes
 
@@ -140,15 +140,7 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     with style.applied():
         wide = max(columns, 2) * (WIDTH + GAP) + LEFT - 0.2
         page = style.new_figure(wide, len(controls) * (height + 0.75) + lower + 0.55)
-        page.text(
-            LEFT / wide,
-            1 - 0.25 / page.get_size_inches()[1],
-            _heading(dataset),
-            fontsize=11,
-            fontweight="bold",
-            ha="left",
-            va="center",
-        )
+        style.heading(page, _heading(dataset), LEFT)
         for row, control in enumerate(controls):
             bottom = lower + 0.3 + (len(controls) - 1 - row) * (height + 0.75)
             _draw_control(page, dataset, mesh, control, gauges, bottom, height)
@@ -208,9 +200,7 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
         axes.set_title(f"{_words(dataset, control)}, {TITLES[role]}")
         if column:
             axes.set_ylabel("")
-        box, size = axes.get_position(), page.get_size_inches()
-        bar = (box.x1 * size[0] + 0.1, box.y0 * size[1] + 0.1, 0.11, box.height * size[1] - 0.2)
-        add_colorbar(page, bar, image, f"[{units}]" if units else "")
+        colorbar_right_of(axes, image, f"[{units}]" if units else "")
 
 
 def _shown(dataset, mesh, control):
@@ -307,17 +297,7 @@ def _draw_gauge(axes, gauge, length):
     axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
     units = "" if gauge.units == "m" else f" [{pretty(gauge.units)}]"
     axes.set_title(gauge.name + units + ("" if gauge.used else " (not used)"))
-    axes.text(
-        1,
-        1.02,
-        _explained(gauge),
-        transform=axes.transAxes,
-        ha="right",
-        va="bottom",
-        fontsize=7.5,
-        color=style.GREY,
-    )
-    axes.spines[["top", "right"]].set_visible(False)
+    style.remark(axes, _explained(gauge))
     axes.grid(axis="x")
 
 
@@ -356,8 +336,7 @@ def _explained(gauge):
 
 def _draw_departures(page, points, lower):
     """Histograms of the differences between observations and model, in units of the errors, before and after."""
-    size = page.get_size_inches()
-    axes = page.add_axes((LEFT / size[0], 0.6 / size[1], 0.6 * (size[0] - LEFT) / size[0], (lower - 1.1) / size[1]))
+    axes = style.axes_at(page, LEFT, 0.6, 0.6 * (page.get_size_inches()[0] - LEFT), lower - 1.1)
     observed = np.concatenate([p.values["observed"] for p in points])
     deviation = np.concatenate([p.deviation for p in points])
     modelled = {role: np.concatenate([p.values[role] for p in points]) for role in ("background", "analysis")}
@@ -373,4 +352,3 @@ def _draw_departures(page, points, lower):
     axes.set_xlabel(f"(model - observation) / error, of {observed.size:,} observations", loc="left")
     axes.set_ylabel("Number")
     axes.legend()
-    axes.spines[["top", "right"]].set_visible(False)

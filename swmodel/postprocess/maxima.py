@@ -62,16 +62,8 @@ def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | No
     levels = levels[levels > np.nanmin(arrival)]
     if levels.size == 0:
         return
-    lines = axes.contour(
-        mesh.x * mesh.scale,
-        mesh.y * mesh.scale,
-        np.ma.masked_invalid(arrival),
-        levels,
-        colors=style.BLACK,
-        linewidths=0.8,
-        alpha=0.85,
-        zorder=4,
-    )
+    look = {"colors": style.BLACK, "linewidths": 0.8, "alpha": 0.85, "zorder": 4}
+    lines = axes.contour(*mesh.centres, np.ma.masked_invalid(arrival), levels, **look)
     texts = axes.clabel(lines, fmt=lambda time: _clock(time, every), fontsize=7.5, inline_spacing=3)
     for text in texts:
         if _is_at_sea(mesh, arrival, text.get_position()):
@@ -82,8 +74,7 @@ def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | No
 
 def _is_at_sea(mesh, arrival, point):
     """Whether the wave reached nearly all cells around a label; labels along coasts would overlap."""
-    column = int(np.abs(mesh.x * mesh.scale - point[0]).argmin())
-    row = int(np.abs(mesh.y * mesh.scale - point[1]).argmin())
+    column, row = (int(np.abs(line - at).argmin()) for line, at in zip(mesh.centres, point))
     reach = max(1, round(0.02 * max(arrival.shape)))
     near = arrival[max(0, row - reach) : row + reach + 1, max(0, column - reach) : column + reach + 1]
     return np.isfinite(near).mean() > 0.9

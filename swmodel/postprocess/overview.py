@@ -73,7 +73,9 @@ def tsunami(
     foot = FOOT + (NOTE if others else 0.0)
     with style.applied():
         page = style.new_figure(WIDTH, 0.95 + top + (0.53 + foot + lower if lower else 0.3))
-        _heading(page, fields)
+        start = start_of(fields)
+        when = "" if start is None else f"T = {start:%Y-%m-%d %H:%M:%S} UTC"
+        style.heading(page, fields.attrs.get("title", ""), MARGIN, 2.6, when)
         base = page.get_size_inches()[1] - 0.85 - top
         _draw_snapshots(page, fields, records, series, (small, top, base))
         left = MARGIN + 0.1
@@ -111,22 +113,6 @@ def _records(fields, times):
     return nearest(fields, times)
 
 
-def _heading(page, fields):
-    height = page.get_size_inches()[1]
-    style.heading(page, fields.attrs.get("title", ""), MARGIN, right=2.6)
-    start = start_of(fields)
-    if start is not None:
-        page.text(
-            1 - 0.3 / WIDTH,
-            1 - 0.33 / height,
-            f"T = {start:%Y-%m-%d %H:%M:%S} UTC",
-            fontsize=9.5,
-            ha="right",
-            va="center",
-            color=style.GREY,
-        )
-
-
 def _draw_snapshots(page, fields, records, series, place):
     small, top, base = place
     mesh = mesh_of(fields)
@@ -144,13 +130,12 @@ def _draw_snapshots(page, fields, records, series, place):
 
 def _draw_gauges(page, series, observations, start, place):
     left, lower, foot = place
-    height = page.get_size_inches()[1]
     each = lower / len(series)
     span = series[0].time[0], series[0].time[-1]
     for n, gauge in enumerate(series):
         bottom = foot + lower - (n + 1) * each + (0.0 if n == len(series) - 1 else 0.12)
         tall = each - 0.32 - (0.12 if n < len(series) - 1 else 0.0) * 0.5
-        axes = page.add_axes((left / WIDTH, bottom / height, (WIDTH - left - 0.3) / WIDTH, tall / height))
+        axes = style.axes_at(page, left, bottom, WIDTH - left - 0.3, tall)
         draw_series(axes, gauge, observations.get(gauge.name), span)
         if n < len(series) - 1:
             axes.set_xticklabels([])
@@ -186,7 +171,8 @@ def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, histo
     low = 2.75 if history else 0.55
     with style.applied():
         page = style.new_figure(WIDTH, tall + low + 1.75)
-        _heading_at(page, dataset, record)
+        when = stamp(float(seconds(dataset)[record]), start_of(dataset), float(seconds(dataset)[-1]))
+        style.heading(page, dataset.attrs.get("title", ""), right=1.6, note=when)
         panels = (_elevation, _streamfunction, _speed) if _has_thickness(dataset) else (_elevation, _speed)
         for n, draw in enumerate(panels):
             draw(page, (0.6 + n * (PANEL + 0.6), low + 1.0, PANEL, tall), dataset, mesh, record)
@@ -197,13 +183,6 @@ def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, histo
 
 def _has_thickness(dataset):
     return "thickness" in dataset or "depth" in dataset
-
-
-def _heading_at(page, dataset, record):
-    height = page.get_size_inches()[1]
-    style.heading(page, dataset.attrs.get("title", ""), right=1.6)
-    when = stamp(float(seconds(dataset)[record]), start_of(dataset), float(seconds(dataset)[-1]))
-    page.text(1 - 0.35 / WIDTH, 1 - 0.33 / height, when, fontsize=11, ha="right", va="center", color=style.GREY)
 
 
 def _bar(page, place, image, text, extend="both"):
@@ -287,20 +266,9 @@ def _arrows(axes, mesh, u, v, across=24):
     shrink = 1 / np.sqrt(np.maximum(speed, 1e-4 * fastest) * fastest)
     shown = speed > 0.003 * fastest
     u, v = (np.where(shown, a * shrink, np.nan) for a in (u, v))
-    axes.quiver(
-        mesh.x[columns] * mesh.scale,
-        mesh.y[rows] * mesh.scale,
-        u,
-        v,
-        color=style.BLACK,
-        alpha=0.85,
-        scale=0.75 * across,
-        width=0.0035,
-        headwidth=3.6,
-        headlength=4.2,
-        pivot="mid",
-        zorder=1.6,
-    )
+    (x, y), head = mesh.centres, {"width": 0.0035, "headwidth": 3.6, "headlength": 4.2}
+    look = {"color": style.BLACK, "alpha": 0.85, "pivot": "mid", "zorder": 1.6}
+    axes.quiver(x[columns], y[rows], u, v, scale=0.75 * across, **head, **look)
 
 
 def _history(page, dataset, record):
@@ -309,23 +277,18 @@ def _history(page, dataset, record):
     sums, transport = budgets(some), gyre_transport(some)
     record = round(record / thin)
     time, unit = time_axis(sums["time"].values)
-    height = page.get_size_inches()[1]
     half = (WIDTH - 0.6 - 0.35 - 0.85) / 2
-    for n, (values, title, units) in enumerate(
-        (
-            (sums["kinetic_energy"].values, "Kinetic energy", "J"),
-            (1e-6 * transport.values, "Largest |streamfunction|", "Sv"),
-        )
-    ):
-        axes = page.add_axes(((0.7 + n * (half + 0.85)) / WIDTH, 0.55 / height, half / WIDTH, 1.45 / height))
+    curves = (
+        (sums["kinetic_energy"].values, "Kinetic energy", "J", style.BLUE),
+        (1e-6 * transport.values, "Largest |streamfunction|", "Sv", style.VERMILLION),
+    )
+    for n, (values, title, units, colour) in enumerate(curves):
+        axes = style.axes_at(page, 0.7 + n * (half + 0.85), 0.55, half, 1.45)
         values, units = scaled(values, units)
-        axes.plot(time, values, color=(style.BLUE, style.VERMILLION)[n], linewidth=1.6)
-        axes.plot(
-            time[record], values[record], "o", color=(style.BLUE, style.VERMILLION)[n], markersize=5, clip_on=False
-        )
+        axes.plot(time, values, color=colour, linewidth=1.6)
+        axes.plot(time[record], values[record], "o", color=colour, markersize=5, clip_on=False)
         axes.set_title(f"{title} [{units}]")
         axes.set_xlabel(f"Time [{unit}]")
         axes.set_xlim(time[0], time[-1])
         axes.set_ylim(min(0, values.min()), 1.08 * max(values.max(), 1e-30))
         axes.grid(axis="both")
-        axes.spines[["top", "right"]].set_visible(False)

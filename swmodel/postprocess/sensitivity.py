@@ -19,7 +19,16 @@ from matplotlib.figure import Figure
 from ..errors import PlotError
 from . import style
 from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
-from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
+from .maps import (
+    colorbar_right_of,
+    draw_base,
+    draw_field,
+    draw_gauges,
+    drawable,
+    keep_outer_labels,
+    map_axes,
+    sea_floor,
+)
 from .style import draw_boxes
 
 PERCENTILE = 99.8  # of |values|: single cells next to a gauge are far above all others
@@ -71,11 +80,8 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
             _draw_places(axes, mesh, places)
             keep_outer_labels(axes, column == 0, n + columns >= len(names))
             axes.set_title("to " + control_of(dataset, name))
-            place = axes.get_position()
-            size = page.get_size_inches()
-            bar = (place.x1 * size[0] + 0.13, place.y0 * size[1] + 0.1, 0.13, place.height * size[1] - 0.2)
             area = "m²" if mesh.unit == "m" else "km²"
-            add_colorbar(page, bar, image, f"per {area} [{units}]" if units else f"per {area}")
+            colorbar_right_of(axes, image, f"per {area} [{units}]" if units else f"per {area}")
     return page
 
 
@@ -108,8 +114,7 @@ def _draw_places(axes, mesh, places):
     if [place.name for place in places] != ["start", "end"]:
         draw_gauges(axes, mesh, places)
         return
-    x = [mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x for place in places]
-    ends = np.array(x) * mesh.scale, np.array([place.y for place in places]) * mesh.scale
+    ends = np.array([(mesh.turned(place.x), place.y) for place in places]).T * mesh.scale
     axes.plot(*ends, color=style.BLACK, linewidth=2.2, solid_capstyle="butt", zorder=6)
 
 
@@ -129,8 +134,8 @@ def _where_it_matters(dataset, names):
         values = np.abs(snapshot(dataset, name))[-shape[0] :, -shape[1] :]
         shown_cells |= np.nan_to_num(values) > FAINT * _high(values)
     for place in places_of(dataset):
-        x = mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x
-        shown_cells[np.abs(mesh.y - place.y).argmin(), np.abs(mesh.x - x).argmin()] = True
+        row, column = np.abs(mesh.y - place.y).argmin(), np.abs(mesh.x - mesh.turned(place.x)).argmin()
+        shown_cells[row, column] = True
     for axis, periodic, (centres, faces) in ((0, mesh.periodic_y, ("yh", "yq")), (1, mesh.periodic_x, ("xh", "xq"))):
         where, size = np.flatnonzero(shown_cells.any(axis=1 - axis)), shape[axis]
         if periodic or not where.size:

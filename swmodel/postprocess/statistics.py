@@ -22,7 +22,6 @@ from .cgrid import around
 from .files import Mesh, label, mesh_of, nearest, positions, pretty, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import film_of, ground, inundation, may_flood
 from .maps import (
-    add_colorbar,
     colorbar_right_of,
     draw_base,
     draw_field,
@@ -116,7 +115,7 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
         with_lags = name.replace(AMPLITUDE, PHASE) in dataset and values.shape == (mesh.y.size, mesh.x.size)
         if with_lags:
             lags = snapshot(dataset, name.replace(AMPLITUDE, PHASE))
-            draw_phases(axes, mesh.x * mesh.scale, mesh.y * mesh.scale, lags)
+            draw_phases(axes, *mesh.centres, lags)
         axes.set_title(f"Amplitude of {wave} in {of}" + (", and phase lags every 30° (thick: 0°)" if with_lags else ""))
     else:
         axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())
@@ -235,7 +234,7 @@ def _draw_tracks(axes: Axes, dataset: xr.Dataset, mesh: Mesh):
     x, y = (dataset[name].values[few] * mesh.scale for name in names)
     times = seconds(dataset)
     symbol, _, length = time_unit(times[-1])
-    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    west, east, south, north = mesh.frame
     jumps = (abs(np.diff(x)) > 0.5 * (east - west)) | (abs(np.diff(y)) > 0.5 * (north - south))  # across a seam
     parts = np.stack([np.stack([x[:, :-1], y[:, :-1]], -1), np.stack([x[:, 1:], y[:, 1:]], -1)], -2)
     drawn = np.isfinite(parts).all((-1, -2)) & ~jumps
@@ -311,36 +310,30 @@ def _draw_maps(page, dataset, mesh, name, times, place):
         (f"mean of {members} members", low, *field_norm(dataset[name], low)),
         ("spread", high, Normalize(0.0, largest), style.colormap("amp")),
     )
-    when, size = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1]), page.get_size_inches()
+    when = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1])
     for column, (title, values, norm, colours) in enumerate(shown):
         axes = map_axes(page, (MEMBERS_LEFT + column * (MEMBERS_WIDTH + 1.45), bottom, MEMBERS_WIDTH, height), mesh)
         image = draw_field(axes, mesh, values, norm, colours)
         draw_base(axes, mesh, wet_cells(together), sea_floor(together))
         keep_outer_labels(axes, column == 0, True)
         axes.set_title(f"{title}, {when}" if column == 0 else title)
-        box = axes.get_position()
-        bar = (box.x1 * size[0] + 0.12, box.y0 * size[1] + 0.1, 0.12, box.height * size[1] - 0.2)
-        add_colorbar(page, bar, image, label(dataset[name]), "both" if column == 0 else "neither")
+        colorbar_right_of(axes, image, label(dataset[name]), extend="both" if column == 0 else "neither")
 
 
 def _draw_series(page, dataset, names, lower):
     """The mean, the standard deviation about it and all members, of each gauge."""
-    size, time = page.get_size_inches(), seconds(dataset)
+    width, time = page.get_size_inches()[0] - MEMBERS_LEFT - 0.3, seconds(dataset)
     _, unit, length = time_unit(time[-1])
     name = next(k for k, v in dataset.data_vars.items() if {"time", "gauge", "member"} <= set(v.dims))
     for n, gauge in enumerate(names[:MOST_GAUGES]):
         values = dataset[name].isel(gauge=n).transpose("member", "time").values
         mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
-        bottom = lower - 1.0 - 1.2 * n + 0.05
-        axes = page.add_axes(
-            (MEMBERS_LEFT / size[0], bottom / size[1], (size[0] - MEMBERS_LEFT - 0.3) / size[0], 0.8 / size[1])
-        )
+        axes = style.axes_at(page, MEMBERS_LEFT, lower - 0.95 - 1.2 * n, width, 0.8)
         axes.plot(time / length, values.T, color=style.GREY, linewidth=0.5, alpha=0.5)
         axes.fill_between(time / length, mean - spread, mean + spread, color=style.BLUE, alpha=0.3, linewidth=0)
         axes.plot(time / length, mean, color=style.BLUE, linewidth=1.5)
         axes.set(xlim=(time[0] / length, time[-1] / length), title=gauge)
         axes.tick_params(labelbottom=n == min(len(names), MOST_GAUGES) - 1)
         axes.set_ylabel(f"[{pretty(dataset[name].attrs.get('units', ''))}]")
-        axes.spines[["top", "right"]].set_visible(False)
     left_out = f"; not shown: {style.few(names[MOST_GAUGES:])}" if len(names) > MOST_GAUGES else ""
     axes.set_xlabel(f"{unit} after the start; thin: members, band: mean ± spread{left_out}", loc="left")
