@@ -107,7 +107,7 @@ def _sums(dataset, mesh, wet, record, constants):
     if "vorticity" in dataset:  # the model's own includes the slip at its coasts
         zeta = np.nan_to_num(snapshot(dataset, "vorticity", record))
     else:
-        zeta = vorticity(u, v, mesh, wet, y_faces)
+        zeta = vorticity(u, v, mesh, wet)
     wet_area = wet * mesh.area
     sums = {
         "volume": (wet_area * h).sum(),

@@ -59,7 +59,7 @@ def surface(dataset: xr.Dataset) -> str:
     return "Thickness anomaly" if about.startswith("thickness") else "Elevation"
 
 
-def _on_faces(h, axis, periodic):
+def on_faces(h: np.ndarray, axis: int, periodic: bool) -> np.ndarray:
     """Mean of h over the wet ones of a face's two cells, 0 between two dry ones."""
     low, high = between(h, axis, periodic, np.nan)
     wet = np.isfinite(low).astype(float) + np.isfinite(high)
@@ -70,8 +70,8 @@ def fluxes(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndar
     """Transports through whole cell sides: (h_u u dy, h_v v dx) [m3 s-1], 0 on land."""
     h = thickness(dataset, record)
     u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
-    along_x = _on_faces(h, -1, mesh.periodic_x) * u * mesh.dy
-    along_y = _on_faces(h, -2, mesh.periodic_y) * v * mesh.dx(dataset["yq"].values)
+    along_x = on_faces(h, -1, mesh.periodic_x) * u * mesh.dy
+    along_y = on_faces(h, -2, mesh.periodic_y) * v * mesh.dx(dataset["yq"].values)
     return along_x, along_y
 
 
@@ -82,7 +82,7 @@ def kinetic_energy(u: np.ndarray, v: np.ndarray, mesh: Mesh, y_faces: np.ndarray
     return (east_west + north_south) / (2 * mesh.area)
 
 
-def vorticity(u: np.ndarray, v: np.ndarray, mesh: Mesh, wet: np.ndarray, y_faces: np.ndarray) -> np.ndarray:
+def vorticity(u: np.ndarray, v: np.ndarray, mesh: Mesh, wet: np.ndarray) -> np.ndarray:
     """zeta = dv/dx - du/dy at corners [s-1]: circulation over area; 0 at walls and coasts (free slip)."""
     v_west, v_east = between(v * mesh.dy, -1, mesh.periodic_x)
     u_south, u_north = between(u * mesh.dx(mesh.y), -2, mesh.periodic_y)
