@@ -14,28 +14,8 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
-from . import replacing
-from .metadata import (
-    AREA,
-    DIMENSIONS,
-    WET,
-    Attribute,
-    Compression,
-    MemberValues,
-    at_point,
-    file_attributes,
-    fill_value,
-    gauge_coordinates,
-    grid_variables,
-    member_name,
-    of_members,
-    places,
-    reach_of_water,
-    shape,
-    time_attributes,
-    variable_attributes,
-    variable_of,
-)
+from . import metadata, replacing
+from .metadata import Attribute, Compression, MemberValues
 
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
@@ -83,7 +63,7 @@ def define(
 
 def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
     """Define the dimensions, coordinates, topology, metrics and cell areas of a grid."""
-    described = grid_variables(grid)
+    described = metadata.grid_variables(grid)
     for dimensions, _, values in described.values():
         for name, size in zip(dimensions, values.shape):
             if name not in dataset.dimensions:
@@ -91,14 +71,15 @@ def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
     for name, (dimensions, attributes, values) in described.items():
         define(dataset, name, dimensions, attributes, values)
     area = np.broadcast_to(grid.area_h, grid.shape)
-    define(dataset, "area", ("yh", "xh"), AREA, area, compression=1)
+    define(dataset, "area", ("yh", "xh"), metadata.AREA, area, compression=1)
 
 
 def define_time(
     dataset: netCDF4.Dataset, start: datetime.datetime | None, dimensions: tuple[str, ...] = ("time",), chunk: int = 512
 ) -> None:
     """Define the time coordinate; without dimensions it is the time of all fields of the file."""
-    define(dataset, "time", dimensions, time_attributes(start), dtype="f8", chunks=(chunk,) if dimensions else None)
+    chunks = (chunk,) if dimensions else None
+    define(dataset, "time", dimensions, metadata.time_attributes(start), dtype="f8", chunks=chunks)
 
 
 def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> None:
@@ -119,7 +100,7 @@ def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> No
             kind = str if array.dtype == object else array.dtype
             with_units = units and kind is not str and "/" not in units
             about = {"long_name": name} | ({"units": units} if with_units else {})
-            define(dataset, member_name(name), ("member",), about, array, dtype=kind, fill=None)
+            define(dataset, metadata.member_name(name), ("member",), about, array, dtype=kind, fill=None)
 
 
 def define_layers(dataset: netCDF4.Dataset, counts: Mapping[str, int]) -> None:
@@ -156,21 +137,21 @@ def define_field(
         attributes: further attributes of the variable.
     """
     attributes = dict(attributes or {})
-    dtype, size = np.dtype(dtype), shape(grid, row.position)
+    dtype, size = np.dtype(dtype), metadata.shape(grid, row.position)
     bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
     chunks = math.ceil(size[0] / bands), size[1]
-    dimensions, _, more = of_members(members)
+    dimensions, _, more = metadata.of_members(members)
     dimensions += (along,) * bool(along)
     coordinates = [str(a["coordinates"]) for a in (attributes, more) if "coordinates" in a]
     attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
     return define(
         dataset,
         row.name,
-        ("time",) * time + dimensions + DIMENSIONS[row.position],
-        variable_attributes(row, grid) | attributes,
+        ("time",) * time + dimensions + metadata.DIMENSIONS[row.position],
+        metadata.variable_attributes(row, grid) | attributes,
         dtype=dtype,
         chunks=(1,) * (time + len(dimensions)) + chunks,
-        fill=fill_value(dtype),
+        fill=metadata.fill_value(dtype),
         compression=compression,
     )
 
@@ -224,7 +205,7 @@ def define_times_of(
     name = re.sub(r"\W+", "_", part) + "_time"
     if name not in dataset.dimensions:
         dataset.createDimension(name, len(times))
-        attributes = time_attributes(start) | {"long_name": f"time of the values of {part}"}
+        attributes = metadata.time_attributes(start) | {"long_name": f"time of the values of {part}"}
         define(dataset, name, (name,), attributes, np.asarray(times, float))
     return name
 
@@ -240,25 +221,24 @@ def define_gauges(
     letters = names.view("S1").reshape(names.size, -1) if names.size else None
     define(dataset, "gauge_name", ("gauge", "name_length"), attributes, letters, dtype="S1")
     points = np.array(list(gauges.values()), float).reshape(-1, 2)
-    for (name, attributes), values in zip(gauge_coordinates(grid).items(), points.T):
+    for (name, attributes), values in zip(metadata.gauge_coordinates(grid).items(), points.T):
         attributes["long_name"] = f"{attributes['long_name']} of the gauge"
         define(dataset, name, ("gauge",), attributes, values)
     if depth is not None:
-        attributes = at_point(variable_of("depth"), grid) | {"cell_methods": "gauge: point"}
-        define(dataset, "depth", ("gauge",), attributes | places(grid), np.asarray(depth, float))
+        attributes = metadata.at_point(metadata.variable_of("depth"), grid) | {"cell_methods": "gauge: point"}
+        define(dataset, "depth", ("gauge",), attributes | metadata.places(grid), np.asarray(depth, float))
 
 
 def define_series(
     dataset: netCDF4.Dataset, grid: Grid, row: Variable, dtype: Any, chunk: int, members: MemberValues | None = None
 ) -> None:
     """Define a variable of the table at gauges, along time, in chunks of `chunk` records."""
-    dimensions, _, more = of_members(members)
-    attributes = at_point(row, grid) | places(grid)
+    dimensions, _, more = metadata.of_members(members)
+    attributes = metadata.at_point(row, grid) | metadata.places(grid)
     attributes["coordinates"] = " ".join(map(str, (attributes["coordinates"], *more.values())))
     sizes = (1,) * len(dimensions) + (min(len(dataset.dimensions["gauge"]), 64), chunk)
-    define(
-        dataset, row.name, (*dimensions, "gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype)
-    )
+    stored: Any = {"dtype": dtype, "chunks": sizes, "fill": metadata.fill_value(dtype)}
+    define(dataset, row.name, (*dimensions, "gauge", "time"), attributes, **stored)
 
 
 @contextlib.contextmanager
@@ -285,7 +265,7 @@ def whole_file(
         SwmodelError: if it cannot be written.
     """
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(file_attributes(grid, attributes))
+        dataset.setncatts(metadata.file_attributes(grid, attributes))
         define_grid(dataset, grid)
         define_moment(dataset, start, seconds, since)
         define_members(dataset, members)
@@ -309,9 +289,9 @@ def store_field(
         values: a global array (..., ny, nx), on faces also without those on the low side.
         static: the fields of the file that are constant in time, as for netcdf.FieldFile.
     """
-    size, values = shape(grid, row.position), np.asarray(values)
+    size, values = metadata.shape(grid, row.position), np.asarray(values)
     values = values if values.shape[-2:] == size else with_low_faces(values, grid, row.position)
-    values = checked_shape(row.name, values, of_members(members)[1] + size)
+    values = checked_shape(row.name, values, metadata.of_members(members)[1] + size)
     variable = define_field(dataset, row, grid, values.dtype, members=members, attributes=attributes)
     variable[:] = fill_dry(values, dry_points(static, grid, row.position) | np.isnan(values), values.dtype)
 
@@ -326,9 +306,10 @@ def define_static(
     for name, array in static.items():
         if name == "wet":
             values = (checked_shape("wet", array, grid.shape) > 0.5).astype(np.int8)
-            define(dataset, "wet", ("yh", "xh"), WET, values)
+            define(dataset, "wet", ("yh", "xh"), metadata.WET, values)
         else:
-            store_field(dataset, grid, variable_of(name), array, static, members if np.ndim(array) > 2 else None)
+            differ = members if np.ndim(array) > 2 else None
+            store_field(dataset, grid, metadata.variable_of(name), array, static, differ)
 
 
 def variable_name(key: str | Variable) -> str:
@@ -352,14 +333,14 @@ def dry_points(static: Mapping[str | Variable, np.ndarray], grid: Grid, position
     """True at the points of the C-grid position that touch no wet cell; False if `static` has no land mask "wet"."""
     if "wet" not in static:
         return False
-    return ~reach_of_water(checked_shape("wet", static["wet"], grid.shape), grid, position)
+    return ~metadata.reach_of_water(checked_shape("wet", static["wet"], grid.shape), grid, position)
 
 
 def fill_dry(array: np.ndarray, dry: np.ndarray | bool, dtype: DTypeLike) -> np.ndarray:
     """`array` in `dtype`, with netCDF's fill value where `dry` is true."""
     with np.errstate(over="ignore"):
         filled = np.array(array, dtype)
-    np.copyto(filled, np.asarray(fill_value(dtype), dtype), where=dry)  # less than half the time of np.where
+    np.copyto(filled, np.asarray(metadata.fill_value(dtype), dtype), where=dry)  # less than half the time of np.where
     return filled
 
 

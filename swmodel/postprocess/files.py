@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import json
 import pathlib
 import re
 import tomllib
@@ -20,6 +21,7 @@ import xarray as xr
 
 from ..defaults import EARTH_RADIUS
 from ..errors import PlotError
+from ..grids.grid import CartesianGrid, Grid, SphericalGrid
 from ..output import STATISTICS
 
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
@@ -416,10 +418,20 @@ class Mesh:
         return self.radius * np.deg2rad(self.height) if self.spherical else self.height
 
 
+def mesh_on(grid: Grid) -> Mesh:
+    """The Mesh of the cells of a Grid."""
+    width, height = (float(edges[1] - edges[0]) for edges in (grid.x_edges, grid.y_edges))
+    return Mesh(grid.x_centres, grid.y_centres, width, height, grid.spherical, grid.periodic_x, grid.periodic_y)
+
+
 def mesh_of(dataset: xr.Dataset) -> Mesh:
-    """The Mesh of a file with `xh` and `yh`."""
+    """The Mesh of a file: of its `xh` and `yh`, or, of a file of points, that of the run's grid."""
     if not {"xh", "yh"} <= set(dataset.variables):
-        raise PlotError(f"mesh_of: {_source(dataset)} has no coordinates xh and yh; give a file that a run wrote.")
+        if "grid_description" not in dataset.attrs:
+            raise PlotError(f"mesh_of: {_source(dataset)} has no coordinates xh and yh; give a file that a run wrote.")
+        about = json.loads(dataset.attrs["grid_description"])
+        kind = {"CartesianGrid": CartesianGrid, "SphericalGrid": SphericalGrid}[about.pop("type")]
+        return mesh_on(kind(**about))
     sizes = dataset.sizes
     spherical = "degree" in dataset["xh"].attrs.get("units", "")
     x, width = _line(dataset, "xh", "xq")

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from ..errors import PlotError
 from . import style
-from .estimates import draw_constants, draw_lines, height_of, lines_of, panels
+from .estimates import CURVES, draw_constants, draw_curves, draw_lines, height_of, lines_of, panels
 from .files import mesh_of, positions, pretty, wet_cells
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, drawable, map_axes
 from .scores import Series, time_unit, variance_explained
@@ -31,7 +31,6 @@ TITLES = {
 }
 SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation is drawn
 WORDS = {"analysis": "found", "withheld": "from the others"}
-OBSERVED = "#8c8c8c"
 MOST_GAUGES = 8  # with series on the page
 POINTS = "tracks", "marks"  # kinds of observations without series
 LEAST_TIMES = 3  # of a series; a point of a track has fewer
@@ -278,22 +277,9 @@ def _words(dataset, control):
     return dataset[control.variables["analysis"]].attrs.get("long_name", control.name).split(",")[0]
 
 
-LINES: tuple = (
-    ("observed", OBSERVED, 2.2, "-", "observed"),
-    ("background", style.GREY, 0.9, ":", "first guess"),
-    ("withheld", style.BLUE, 1.2, "-", "from the other gauges"),
-    ("analysis", style.VERMILLION, 1.4, "-", "found"),
-)
-
-
 def _draw_gauge(axes, gauge, length):
     """Draw the observations of one gauge, the model there and its spread; times are divided by `length` [s]."""
-    for role, colour, weight, dashes, _ in LINES:
-        if role in gauge.values:
-            axes.plot(gauge.time / length, gauge.values[role], color=colour, linewidth=weight, linestyle=dashes)
-        if role in SPREAD and role in gauge.spread:
-            low, high = (gauge.values[role] + sign * gauge.spread[role] for sign in (-1, 1))
-            axes.fill_between(gauge.time / length, low, high, color=colour, alpha=0.2, linewidth=0)
+    draw_curves(axes, gauge.time / length, gauge.values, {k: x for k, x in gauge.spread.items() if k in SPREAD})
     axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
     units = "" if gauge.units == "m" else f" [{pretty(gauge.units)}]"
     axes.set_title(gauge.name + units + ("" if gauge.used else " (not used)"))
@@ -314,7 +300,9 @@ def _draw_series(page, gauges):
             axes.set_xlabel(f"{unit} after the start" if lowest else "", loc="left")
     roles = {role for gauge in gauges for role in gauge.values}
     handles: list = [
-        Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles
+        Line2D([], [], color=colour, linewidth=weight, linestyle=dashes, label=words)
+        for role, (colour, weight, dashes, words) in CURVES.items()
+        if role in roles
     ]
     if any(gauge.spread for gauge in gauges):
         handles.append(Patch(color=style.GREY, alpha=0.3, linewidth=0, label="± spread"))

@@ -12,25 +12,12 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ..errors import PlotError
-from . import style
+from . import maps, style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
 from .cgrid import around, surface
 from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .gauges import MOST_GAUGES as MOST_ALONE
 from .gauges import draw_legend, draw_series, read_gauges, time_unit
-from .maps import (
-    add_colorbar,
-    colorbar_right_of,
-    draw_base,
-    draw_field,
-    draw_gauges,
-    draw_surroundings,
-    drawable,
-    field_norm,
-    first_moving,
-    keep_outer_labels,
-    map_axes,
-)
 from .maxima import bars_right_of, draw_maximum, heading_of
 
 WIDTH = 13.0  # [inches]
@@ -80,7 +67,7 @@ def tsunami(
         _draw_snapshots(page, fields, records, series, (small, top, base))
         left = MARGIN + 0.1
         if maxima is not None:
-            axes = map_axes(page, (MARGIN, foot + lower - large[1], *large), mesh_of(maxima))
+            axes = maps.map_axes(page, (MARGIN, foot + lower - large[1], *large), mesh_of(maxima))
             images = draw_maximum(axes, maxima, series)
             axes.set_title(heading_of(maxima))
             bars_right_of(axes, images)
@@ -106,7 +93,7 @@ def _records(fields, times):
         raise PlotError("tsunami: the fields' file has no eta over time; write eta, or choose another kind of figure.")
     have = seconds(fields)
     if times is None:
-        start = have[first_moving(fields, mesh_of(fields), "eta")]
+        start = have[maps.first_moving(fields, mesh_of(fields), "eta")]
         times = [start + (have[-1] - start) * part for part in (0.125, 0.25, 0.5, 1.0)]
     if len(times) > 4:
         raise PlotError(f"tsunami: {len(times)} times were given, and the page shows 4; choose among them.")
@@ -116,16 +103,16 @@ def _records(fields, times):
 def _draw_snapshots(page, fields, records, series, place):
     small, top, base = place
     mesh = mesh_of(fields)
-    maps = [drawable(fields, mesh, "eta", k) for k in records]
-    norm, colormap = field_norm(fields["eta"], np.stack(maps))
-    for n, (k, values) in enumerate(zip(records, maps)):
-        axes = map_axes(page, (MARGIN + n * (small + 0.42), base, small, top), mesh)
-        image = draw_field(axes, mesh, values, norm, colormap)
-        draw_surroundings(axes, fields)
-        draw_gauges(axes, mesh, series, names=False)
+    levels = [maps.drawable(fields, mesh, "eta", k) for k in records]
+    norm, colormap = maps.field_norm(fields["eta"], np.stack(levels))
+    for n, (k, values) in enumerate(zip(records, levels)):
+        axes = maps.map_axes(page, (MARGIN + n * (small + 0.42), base, small, top), mesh)
+        image = maps.draw_field(axes, mesh, values, norm, colormap)
+        maps.draw_surroundings(axes, fields)
+        maps.draw_gauges(axes, mesh, series, names=False)
         axes.set_title(stamp(float(seconds(fields)[k]), start_of(fields), float(seconds(fields)[-1])))
-        keep_outer_labels(axes, n == 0, True)
-    colorbar_right_of(axes, image, label(fields["eta"]))
+        maps.keep_outer_labels(axes, n == 0, True)
+    maps.colorbar_right_of(axes, image, label(fields["eta"]))
 
 
 def _draw_gauges(page, series, observations, start, place):
@@ -187,14 +174,14 @@ def _has_thickness(dataset):
 
 def _bar(page, place, image, text, extend="both"):
     left, bottom, width, _ = place
-    return add_colorbar(page, (left + 0.1 * width, bottom - 0.78, 0.8 * width, 0.12), image, text, extend)
+    return maps.add_colorbar(page, (left + 0.1 * width, bottom - 0.78, 0.8 * width, 0.12), image, text, extend)
 
 
 def _elevation(page, place, dataset, mesh, record):
-    axes = map_axes(page, place, mesh)
+    axes = maps.map_axes(page, place, mesh)
     values = snapshot(dataset, "eta", record)
-    image = draw_field(axes, mesh, values, *field_norm(dataset["eta"], values))
-    draw_base(axes, mesh, wet_cells(dataset))
+    image = maps.draw_field(axes, mesh, values, *maps.field_norm(dataset["eta"], values))
+    maps.draw_base(axes, mesh, wet_cells(dataset))
     _plain(axes)
     axes.set_title(surface(dataset))
     _bar(page, place, image, label(dataset["eta"]))
@@ -206,7 +193,7 @@ def _plain(axes):
 
 
 def _streamfunction(page, place, dataset, mesh, record):
-    axes = map_axes(page, place, mesh)
+    axes = maps.map_axes(page, place, mesh)
     wet = wet_cells(dataset)
     sverdrups = 1e-6 * streamfunction_on_edges(dataset, record)
     high = max(float(np.abs(sverdrups).max()), 1e-12)
@@ -217,7 +204,7 @@ def _streamfunction(page, place, dataset, mesh, record):
     filled = axes.contourf(x, y, sverdrups, levels, cmap=style.colormap("curl"), zorder=0.5)
     axes.contour(x, y, sverdrups, levels, colors=style.BLACK, linewidths=0.45, alpha=0.6, zorder=0.6)
     axes.set_aspect(mesh.aspect)
-    draw_base(axes, mesh, wet)
+    maps.draw_base(axes, mesh, wet)
     _plain(axes)
     axes.set_ylabel("")
     axes.set_title(f"Transport streamfunction, largest {high:.3g} Sv")
@@ -234,14 +221,14 @@ def _nice(value):
 
 
 def _speed(page, place, dataset, mesh, record):
-    axes = map_axes(page, place, mesh)
+    axes = maps.map_axes(page, place, mesh)
     wet = wet_cells(dataset)
     u, v = centred(dataset, mesh, record)
     speed = np.where(wet, np.hypot(u, v), np.nan)
     norm = Normalize(0.0, style.limits(speed, 99.7)[1])
-    image = draw_field(axes, mesh, speed, norm, style.colormap("speed"))
+    image = maps.draw_field(axes, mesh, speed, norm, style.colormap("speed"))
     _arrows(axes, mesh, np.where(wet, u, np.nan), np.where(wet, v, np.nan))
-    draw_base(axes, mesh, wet)
+    maps.draw_base(axes, mesh, wet)
     _plain(axes)
     axes.set_ylabel("")
     axes.set_title("Speed and direction")

@@ -17,18 +17,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ..errors import PlotError
-from . import style
+from . import maps, style
 from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
-from .maps import (
-    colorbar_right_of,
-    draw_base,
-    draw_field,
-    draw_gauges,
-    drawable,
-    keep_outer_labels,
-    map_axes,
-    sea_floor,
-)
 from .style import draw_boxes
 
 PERCENTILE = 99.8  # of |values|: single cells next to a gauge are far above all others
@@ -73,21 +63,21 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
         for n, name in enumerate(names):
             row, column = divmod(n, columns)
             box = (0.6 + column * (width + 1.35), foot + 0.5 + (rows - 1 - row) * (height + 0.75), width, height)
-            axes = map_axes(page, box, mesh)
+            axes = maps.map_axes(page, box, mesh)
             image, units = draw_map(axes, dataset, mesh, name)
-            draw_base(axes, mesh, wet, sea_floor(dataset))
+            maps.draw_base(axes, mesh, wet, maps.sea_floor(dataset))
             draw_boxes(axes, dataset, mesh)
             _draw_places(axes, mesh, places)
-            keep_outer_labels(axes, column == 0, n + columns >= len(names))
+            maps.keep_outer_labels(axes, column == 0, n + columns >= len(names))
             axes.set_title("to " + control_of(dataset, name))
             area = "m²" if mesh.unit == "m" else "km²"
-            colorbar_right_of(axes, image, f"per {area} [{units}]" if units else f"per {area}")
+            maps.colorbar_right_of(axes, image, f"per {area} [{units}]" if units else f"per {area}")
     return page
 
 
 def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[ScalarMappable, str]:
     """(the image of one map, with its own symmetric scale; the units of that scale)."""
-    values = _smoothed(drawable(dataset, mesh, name, None))
+    values = _smoothed(maps.drawable(dataset, mesh, name, None))
     y = mesh.y if len(values) == mesh.y.size else mesh.y_edges
     area = mesh.dx(y) * mesh.dy * (1.0 if mesh.unit == "m" else 1e-6)
     values = np.divide(values, area, out=np.zeros_like(values), where=area > 1e-9)
@@ -95,7 +85,7 @@ def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[Sc
     # the power of ten goes to the units
     shown, units = scaled(np.where(np.isfinite(values), np.clip(values, -high, high), np.nan), _units(dataset[name]))
     high = _high(shown)
-    return draw_field(axes, mesh, shown, Normalize(-high, high), style.colormap("balance")), units
+    return maps.draw_field(axes, mesh, shown, Normalize(-high, high), style.colormap("balance")), units
 
 
 def _smoothed(values):
@@ -112,7 +102,7 @@ def _smoothed(values):
 def _draw_places(axes, mesh, places):
     """The places that the cost reads, with their names; the line from "start" to "end" of a section."""
     if [place.name for place in places] != ["start", "end"]:
-        draw_gauges(axes, mesh, places)
+        maps.draw_gauges(axes, mesh, places)
         return
     ends = np.array([(mesh.turned(place.x), place.y) for place in places]).T * mesh.scale
     axes.plot(*ends, color=style.BLACK, linewidth=2.2, solid_capstyle="butt", zorder=6)
