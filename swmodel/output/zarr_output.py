@@ -7,20 +7,18 @@ store when it is complete. The older restart therefore stays until the new one i
 """
 
 import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
 from ..runtime.version import VERSION
 from . import Claim, ReplacedFile, metadata, not_continued
-from .fingerprint import fingerprint
 from .metadata import Attribute, rows_of
 from .opening import STORE_FORMAT, description_of
 from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
-from .resuming import tiles_and_scalars_of
 from .running import RestartOutput
 from .schedule import AbstractSimulation
 from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, same_values
@@ -202,20 +200,17 @@ class ZarrRestartOutput(RestartOutput):
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         self.attributes, self.file = attributes, _OpenRestart(claim)
 
-    def write(self, simulation: AbstractSimulation) -> None:
-        if simulation.step == 0 or self.tried == simulation.step:
-            return
-        self.tried = simulation.step
+    def store(
+        self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
+    ) -> None:
         communicator = simulation.communicator
-        leaves, scalars = tiles_and_scalars_of(simulation)
-        self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
         if self.file is not None and self.writer is not None:
             self.writer.wait()  # for the records that the restart relies on
-        shared = communicator.host_broadcast(self._slot(simulation.model, leaves))
+        shared = communicator.host_broadcast(self._slot(simulation.model, tiles))
         if shared is None:
             return
         path, arrays, slot = shared
-        found = _own_chunks(simulation.model, arrays, leaves)
+        found = _own_chunks(simulation.model, arrays, tiles)
         chunks = ((name, (slot, *(0,) * (x.ndim - 2), *chunk), x) for name, _, chunk, x in found)
         errors = _errors(communicator, ZarrStore(path, True), arrays, chunks)
         if self.file is None or self.writer is None:
@@ -228,8 +223,6 @@ class ZarrRestartOutput(RestartOutput):
             self.written = simulation.step
         except SwmodelError as failed:
             self.writer.fail(self, failed)
-
-    finish = write
 
     def _slot(self, model, leaves):
         """(the store, {name: metadata of the array}, the slot to be written), on the root; None after an error."""
@@ -248,10 +241,8 @@ class ZarrRestartOutput(RestartOutput):
             return None
 
     def _about(self, simulation, scalars, slot):
-        about = {name: value for name, value in self.attributes.items() if value is not None and value != ""}
+        about = {name: value for name, value in self.about.items() if value is not None and value != ""}
         return about | {
-            "fingerprint": json.dumps(self.fingerprint),
-            "stored_as": about["computed_in"],
             "restart_format": STORE_FORMAT,
             "swmodel_version": VERSION,
             "grid_description": metadata.describe_grid(simulation.model.grid),
