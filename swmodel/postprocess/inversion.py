@@ -38,14 +38,6 @@ WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
 MOST_OF_MAP = 0.6  # of its width or height, where it is drawn in part
 
 
-@dataclasses.dataclass(frozen=True)
-class Control:
-    """A control that is a map: its name, and the variable of each of its roles in the file."""
-
-    name: str
-    variables: dict
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Observed:
     """The observations of one gauge, the model there, {role: (n,)}, after `time` [s], and the spread of each role."""
@@ -64,12 +56,6 @@ class Observed:
     parts: tuple = ()
 
 
-def controls_of(dataset: xr.Dataset) -> list[Control]:
-    """The Controls of a file that are maps, in the file's order."""
-    found = _variables_of(dataset).items()
-    return [Control(name, variables) for name, variables in found if positions(dataset[variables["analysis"]])]
-
-
 def _variables_of(dataset):
     """{control: {role: variable}} of a file, in its order."""
     found: dict[str, dict[str, str]] = {}
@@ -84,29 +70,18 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
     """The observations, gauge by gauge."""
     if "observation_gauge" not in dataset:
         raise PlotError("inversion: the file has no observations; give one that `swmodel invert` has written.")
-    names = np.asarray([str(name) for name in dataset["observation_gauge"].values])
-    columns = {c: dataset[f"observation_{c}"].values for c in ("x", "y", "time", "deviation")}
-    roles = [role for role in ("observed", "background", "analysis", "withheld") if f"observation_{role}" in dataset]
-    values = {role: dataset[f"observation_{role}"].values for role in roles}
-    spread = {
-        role: dataset[f"observation_{role}_spread"].values for role in roles if f"observation_{role}_spread" in dataset
-    }
-    used = dataset["observation_used"].values if "observation_used" in dataset else np.ones(names.size)
-    found = []
-    for name in dict.fromkeys(names):
-        mine = names == name
-        x, y = (float(columns[c][mine][0]) for c in "xy")
-        parts = [{role: value[mine] for role, value in of.items()} for of in (values, spread)]
-        time, deviation = (columns[c][mine] for c in ("time", "deviation"))
-        texts: dict[str, Any] = {
-            key: str(dataset[f"observation_{key}"].values[mine][0])
-            for key in ("kind", "units")
-            if f"observation_{key}" in dataset
-        }
-        for key in ("constituent", "part"):
-            if f"observation_{key}" in dataset:
-                texts[f"{key}s"] = tuple(map(str, dataset[f"observation_{key}"].values[mine]))
-        found.append(Observed(name, x, y, time, deviation, *parts, used=bool(used[mine][0]), **texts))
+    table = [(str(name), array.values) for name, array in dataset.data_vars.items()]
+    columns = {name.removeprefix("observation_"): x for name, x in table if name.startswith("observation_")}
+    names, found = columns["gauge"].astype(str), []
+    roles = [role for role in ("observed", "background", "analysis", "withheld") if role in columns]
+    for name in dict.fromkeys(names.tolist()):
+        own: dict[str, Any] = {column: values[names == name] for column, values in columns.items()}
+        values = {role: own[role] for role in roles}
+        spread = {role: own[f"{role}_spread"] for role in roles if f"{role}_spread" in own}
+        texts: dict[str, Any] = {key: str(own[key][0]) for key in ("kind", "units") if key in own}
+        texts |= {f"{key}s": tuple(map(str, own[key])) for key in ("constituent", "part") if key in own}
+        x, y, used = float(own["x"][0]), float(own["y"][0]), bool(own.get("used", [True])[0])
+        found.append(Observed(name, x, y, own["time"], own["deviation"], values, spread, used, **texts))
     return found
 
 
@@ -117,17 +92,19 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     Raises:
         PlotError: for a control that the file does not have.
     """
-    controls, points, lines = controls_of(dataset), series_of(dataset), lines_of(dataset, _variables_of(dataset))
+    variables = _variables_of(dataset)
+    controls = {name: of for name, of in variables.items() if positions(dataset[of["analysis"]])}
+    points, lines = series_of(dataset), lines_of(dataset, variables)
     gauges = [] if dataset.attrs.get("inversion_kind") in POINTS else points
     if "," in dataset.attrs.get("inversion_kind", ""):  # of several kinds, those that have series
         gauges = [point for point in points if point.kind not in (*POINTS, "harmonics")]
     if variable is not None:
         wanted = variable.replace(".", "_")
-        if wanted not in (names := [control.name for control in (*controls, *lines)]):
+        if wanted not in (names := [*controls, *(line.name for line in lines)]):
             raise PlotError(
                 f"inversion: there is no map or series of {variable!r}; the file has {', '.join(names) or 'none'}."
             )
-        controls = [control for control in controls if control.name == wanted]
+        controls = {name: of for name, of in controls.items() if name == wanted}
         lines = [line for line in lines if line.name == wanted]
     mesh = mesh_of(dataset)
     height = min(WIDTH * mesh.shape, 3.6)
@@ -135,14 +112,14 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     shown = _chosen([gauge for gauge in gauges if gauge.kind != "harmonics"])
     gauges_to = height_of(len(shown)) + 0.75 if shown else 3.6 if constants else 2.6
     lower = gauges_to + height_of(len(lines))
-    columns = max([len(_shown(dataset, mesh, control)) for control in controls], default=2)
+    columns = max([len(_shown(dataset, mesh, of)) for of in controls.values()], default=2)
     with style.applied():
         wide = max(columns, 2) * (WIDTH + GAP) + LEFT - 0.2
         page = style.new_figure(wide, len(controls) * (height + 0.75) + lower + 0.55)
         style.heading(page, _heading(dataset), LEFT)
-        for row, control in enumerate(controls):
+        for row, (name, of) in enumerate(controls.items()):
             bottom = lower + 0.3 + (len(controls) - 1 - row) * (height + 0.75)
-            _draw_control(page, dataset, mesh, control, gauges, bottom, height)
+            _draw_control(page, dataset, mesh, name, of, gauges, bottom, height)
         if shown:
             _draw_series(page, shown)
             style.name_others(page, [gauge.name for gauge in gauges if gauge not in shown], LEFT)
@@ -178,13 +155,14 @@ def _heading(dataset):
     return f"{about.get('title', 'Inversion')}{summary}"
 
 
-def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
-    wet, shown = wet_cells(dataset), _shown(dataset, mesh, control)
-    attributes = dataset[control.variables["analysis"]].attrs
+def _draw_control(page, dataset, mesh, name, variables, gauges, bottom, height):
+    wet, shown = wet_cells(dataset), _shown(dataset, mesh, variables)
+    attributes = dataset[variables["analysis"]].attrs
+    words = attributes.get("long_name", name).split(",")[0]
     units = pretty(attributes.get("units", attributes.get("comment", "").removeprefix("in ")))
     region = None
     if mesh.spherical:
-        region = _region(mesh, drawable(dataset, mesh, control.variables["analysis"], None), _chosen(gauges))
+        region = _region(mesh, drawable(dataset, mesh, variables["analysis"], None), _chosen(gauges))
     within = [gauge for gauge in gauges if region is None or _lies_in(gauge, region)]
     for column, (role, values, norm, colours) in enumerate(shown):
         axes = map_axes(page, (LEFT + column * (WIDTH + GAP), bottom, WIDTH, height), mesh)
@@ -196,15 +174,15 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
                 axes.set_ylim(*region[1])
             draw_gauges(axes, mesh, within, names=column == 0 and len(within) <= MOST_GAUGES)
         draw_boxes(axes, dataset, mesh)
-        axes.set_title(f"{_words(dataset, control)}, {TITLES[role]}")
+        axes.set_title(f"{words}, {TITLES[role]}")
         if column:
             axes.set_ylabel("")
         colorbar_right_of(axes, image, f"[{units}]" if units else "")
 
 
-def _shown(dataset, mesh, control):
+def _shown(dataset, mesh, variables):
     """[(role, values, norm, colour map)]: truth, before and after on one scale, the errors on their own."""
-    fields = {role: drawable(dataset, mesh, name, None) for role, name in control.variables.items()}
+    fields = {role: drawable(dataset, mesh, name, None) for role, name in variables.items()}
     if not np.any(np.nan_to_num(fields["background"])):
         del fields["background"]  # nothing: it needs no map
     maps = {role: fields[role] for role in MAPS if role in fields}
@@ -270,11 +248,6 @@ def _lies_in(gauge, region):
     """Whether a gauge lies in a region."""
     (west, east), (south, north) = region
     return west < gauge.x < east and south < gauge.y < north
-
-
-def _words(dataset, control):
-    """The control's name."""
-    return dataset[control.variables["analysis"]].attrs.get("long_name", control.name).split(",")[0]
 
 
 def _draw_gauge(axes, gauge, length):
