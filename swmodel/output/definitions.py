@@ -37,7 +37,7 @@ def define(
 
     Args:
         dataset: the open Dataset.
-        name, dimensions, attributes: those of the variable.
+        name, dimensions, attributes: those of the variable; attributes that are None or "" are left out.
         values: an array, which is written, or None.
         dtype: that of `values` unless given; it is needed without values.
         chunks: the shape of a chunk, or None for netCDF's choice.
@@ -54,7 +54,7 @@ def define(
         compression="zstd" if compression == "zstd" else "zlib" if compression else None,
         complevel=1 if compression in (0, "zstd") else compression,
     )
-    variable.setncatts(attributes)
+    variable.setncatts({name: value for name, value in attributes.items() if value is not None and str(value)})
     variable.set_auto_maskandscale(False)
     if values is not None:
         variable[...] = values

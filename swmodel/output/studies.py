@@ -97,8 +97,7 @@ def _define_control(dataset, grid, control, estimate, role, values, times, stati
     more = {"comment": f"in {units}"} if "/" in units else {}  # UDUNITS cannot read fractional powers
     units = "" if more else units
     if np.ndim(values) < 2:
-        described = {"long_name": text} | ({"units": units} if units else {}) | more
-        define(dataset, name, times, described, np.asarray(values, float))
+        define(dataset, name, times, {"long_name": text, "units": units, **more}, np.asarray(values, float))
         return
     row = Variable(name, position, units, text, cell_methods="")
     store_field(dataset, grid, row, values, static, attributes={"coordinates": "time", **more})
@@ -120,15 +119,10 @@ def _define_table(dataset, dimension, columns):
     size = len(next(iter(columns.values()))[2])
     dataset.createDimension(dimension, size)
     for name, (units, text, values) in columns.items():
-        values = np.asarray(values)
-        attributes = {"long_name": text} | ({"units": units} if units else {})
+        values, texts = np.asarray(values), {}
         if values.dtype.kind in "US":
-            variable = dataset.createVariable(f"{dimension}_{name}", str, (dimension,))
-            variable.setncatts(attributes)
-            for k, value in enumerate(values):
-                variable[k] = str(value)
-        else:
-            define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)
+            values, texts = values.astype(str).astype(object), {"dtype": str, "fill": None}
+        define(dataset, f"{dimension}_{name}", (dimension,), {"long_name": text, "units": units}, values, **texts)
 
 
 COMMENT = "change of the cost per unit of the control in one cell; divide by its area for a density"
@@ -218,8 +212,8 @@ def _define_record_times(dataset, one, name):
 def _define_numbers(dataset, one, cost, start):
     """Write the number or vector of a control that is not a field, and those of its time records."""
     row, sizes = _row(one, cost), np.shape(one.value)
-    attributes = {"long_name": row.long_name, "units": row.units}
-    attributes = attributes if row.units else {"long_name": row.long_name, "comment": _comment(one, "not per cell")}
+    comment = "" if row.units else _comment(one, "not per cell")
+    attributes = {"long_name": row.long_name, "units": row.units, "comment": comment}
     dimensions = tuple(f"{row.name}_{k}" for k in range(len(sizes)))
     if one.moments is None:
         for name, size in zip(dimensions, sizes):

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from .files import Mesh, snapshot
+from .files import Mesh, positions, snapshot
 
 
 def around(faces: np.ndarray, axis: int, periodic: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -25,6 +25,24 @@ def between(centres: np.ndarray, axis: int, periodic: bool, beyond: float = 0.0)
     before, after = ([(0, 0)] * centres.ndim for _ in range(2))
     before[axis], after[axis] = (1, 0), (0, 1)
     return (np.pad(centres, before, constant_values=beyond), np.pad(centres, after, constant_values=beyond))
+
+
+def at_centres(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
+    """One record of a variable at the centres, (ny, nx): the mean of the water's faces or corners around each."""
+    values = snapshot(dataset, name, record)
+    along_y, along_x = positions(dataset[name]) or ("", "")
+    if along_x == "xq":
+        values = _mean(around(values, -1, mesh.periodic_x))
+    if along_y == "yq":
+        values = _mean(around(values, -2, mesh.periodic_y))
+    return values
+
+
+def _mean(parts):
+    """The mean of the parts that are finite; NaN where no part is."""
+    finite = sum(np.isfinite(part).astype(float) for part in parts)
+    total = sum(np.nan_to_num(part) for part in parts)
+    return np.where(finite > 0, total / np.maximum(finite, 1.0), np.nan)
 
 
 def corner_sum(centres: np.ndarray, mesh: Mesh) -> np.ndarray:
@@ -61,9 +79,7 @@ def surface(dataset: xr.Dataset) -> str:
 
 def on_faces(h: np.ndarray, axis: int, periodic: bool) -> np.ndarray:
     """Mean of h over the wet ones of a face's two cells, 0 between two dry ones."""
-    low, high = between(h, axis, periodic, np.nan)
-    wet = np.isfinite(low).astype(float) + np.isfinite(high)
-    return (np.nan_to_num(low) + np.nan_to_num(high)) / np.maximum(wet, 1.0)
+    return np.nan_to_num(_mean(between(h, axis, periodic, np.nan)))
 
 
 def fluxes(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from ..errors import PlotError
 from . import maps, style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
-from .cgrid import around, surface
-from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
+from .cgrid import at_centres, surface
+from .files import label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .gauges import MOST_GAUGES as MOST_ALONE
 from .gauges import draw_legend, draw_series, read_gauges, time_unit
 from .maxima import bars_right_of, draw_maximum, heading_of
@@ -223,22 +223,16 @@ def _nice(value):
 def _speed(page, place, dataset, mesh, record):
     axes = maps.map_axes(page, place, mesh)
     wet = wet_cells(dataset)
-    u, v = centred(dataset, mesh, record)
-    speed = np.where(wet, np.hypot(u, v), np.nan)
+    u, v = (np.where(wet, at_centres(dataset, mesh, name, record), np.nan) for name in "uv")
+    speed = np.hypot(u, v)
     norm = Normalize(0.0, style.limits(speed, 99.7)[1])
     image = maps.draw_field(axes, mesh, speed, norm, style.colormap("speed"))
-    _arrows(axes, mesh, np.where(wet, u, np.nan), np.where(wet, v, np.nan))
+    _arrows(axes, mesh, u, v)
     maps.draw_base(axes, mesh, wet)
     _plain(axes)
     axes.set_ylabel("")
     axes.set_title("Speed and direction")
     _bar(page, place, image, "Speed [m s⁻¹]", "max")
-
-
-def centred(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """(u, v) at the centres [m s-1], 0 on land."""
-    u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
-    return 0.5 * np.add(*around(u, -1, mesh.periodic_x)), 0.5 * np.add(*around(v, -2, mesh.periodic_y))
 
 
 def _arrows(axes, mesh, u, v, across=24):

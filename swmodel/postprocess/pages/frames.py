@@ -16,8 +16,8 @@ from matplotlib.colors import Colormap, Normalize
 
 from ...errors import PlotError
 from .. import style
-from ..cgrid import around
-from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
+from ..cgrid import at_centres
+from ..files import label, mesh_of, positions, seconds, stamp, start_of, wet_cells
 from ..inundation import ground, may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
 from ..style import arrows, relief, storms_of
@@ -106,7 +106,11 @@ def _movie(dataset, name, identifier, gauges, largest):
 
     def values(k):
         water = wet & under_water(dataset, k) if dries and "eta" in dataset else wet
-        return np.where(water, at_centres(dataset, mesh, name, k), np.nan)
+        if name == SPEED and SPEED not in dataset:
+            field = np.hypot(*(at_centres(dataset, mesh, component, k) for component in "uv"))
+        else:
+            field = at_centres(dataset, mesh, name, k)
+        return np.where(water, field, np.nan)
 
     fields = np.stack([_coarse(values(int(k))) for k in records])
     array = xr.DataArray(np.zeros(0), name=name, attrs=_attributes(dataset, name))
@@ -142,26 +146,6 @@ def _attributes(dataset, name):
     if name in dataset:
         return dict(dataset[name].attrs)
     return {"long_name": "speed", "units": dataset["u"].attrs.get("units", "m s-1")}
-
-
-def at_centres(dataset: xr.Dataset, mesh: Mesh, name: str, record: int) -> np.ndarray:
-    """One record of a variable at the centres, (ny, nx): the mean of the water's faces or corners around each."""
-    if name == SPEED and SPEED not in dataset:
-        return np.hypot(at_centres(dataset, mesh, "u", record), at_centres(dataset, mesh, "v", record))
-    values = snapshot(dataset, name, record)
-    along_y, along_x = positions(dataset[name]) or ("", "")
-    if along_x == "xq":
-        values = _mean(around(values, -1, mesh.periodic_x))
-    if along_y == "yq":
-        values = _mean(around(values, -2, mesh.periodic_y))
-    return values
-
-
-def _mean(parts):
-    """The mean of the parts that are finite; NaN where no part is."""
-    found = sum(np.isfinite(part).astype(float) for part in parts)
-    total = sum(np.nan_to_num(part) for part in parts)
-    return np.where(found > 0, total / np.maximum(found, 1.0), np.nan)
 
 
 def _small_enough(records, fields, norm, colours, largest):
