@@ -11,7 +11,7 @@ import datetime
 import gzip
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Decomposition, Tile
-from . import Claim, metadata, not_continued
+from . import Claim, ReplacedFile, metadata, not_continued
 from .metadata import Attribute
 from .zarr_store import ZarrStore, array_metadata
 
@@ -148,24 +148,24 @@ def chunk_grid(array: Mapping[str, Any], decomposition: Decomposition) -> ChunkG
 TIMES = 1024  # records in a chunk of the time axis
 
 
-@dataclasses.dataclass
-class ZarrFields:
+class ZarrFields(ReplacedFile):
     """The fields of a run in a store, on the root, which sends the path and the metadata to the other ranks.
 
-    Attributes:
-        store: the ZarrStore.
+    Args:
+        claim: the Claim of the folder.
         arrays: {name: metadata of the array}.
         attributes: global attributes.
         times: the times of the records [s].
     """
 
-    store: ZarrStore
-    arrays: dict
-    attributes: dict
-    times: list
+    def __init__(self, claim: Claim, arrays: dict, attributes: dict, times: list) -> None:
+        super().__init__(claim, claim.path / "zarr.json")
+        self.store, self.arrays, self.attributes, self.times = ZarrStore(claim.path), arrays, attributes, times
+        self.written()
 
-    @staticmethod
+    @classmethod
     def opened(
+        cls,
         claim: Claim,
         grid: Grid,
         rows: Sequence[Variable],
@@ -176,7 +176,7 @@ class ZarrFields:
         depth: Variable | str,
         append: bool,
         resume_time: float,
-    ) -> "ZarrFields":
+    ) -> Self:
         """A new store, or an existing one with its records up to `resume_time`; on the root.
 
         Args:
@@ -202,11 +202,16 @@ class ZarrFields:
             times = times_of(store, was["time"])
             kept = [time for time in times if time <= resume_time + 1e-9 * max(1.0, abs(resume_time))]
             about = metadata.continued_attributes(old, about, min(resume_time, max(kept, default=0.0)))
-            return ZarrFields(store, was, about, kept)  # committed by check_continued, before anything is overwritten
+            return cls(claim, was, about, kept)  # committed by check_continued, before anything is overwritten
         store.create(arrays, about)
         for name, array in values.items():
             store.write_chunk(name, arrays[name], (0,) * array.ndim, array)
-        return ZarrFields(store, arrays, about, [])
+        return cls(claim, arrays, about, [])
+
+    def check(self) -> None:
+        """Raise SwmodelError if the store or an array was removed, replaced or cut short."""
+        self.store.check_present(self.arrays)
+        super().check()
 
     def commit(self) -> None:
         """Write the number and the times of the complete records to the store; on the root."""
@@ -217,6 +222,7 @@ class ZarrFields:
             if array["dimension_names"][:1] == ["time"]:
                 array["shape"][0] = count
         self.store.commit(self.arrays, self.attributes)
+        self.written()
 
 
 def _difference(store, was, arrays, values):

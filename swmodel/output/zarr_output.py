@@ -25,19 +25,6 @@ from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, same_valu
 from .zarr_store import ZarrStore, array_metadata, checksum_of
 
 
-class _OpenStore(ReplacedFile):
-    """The root's objects for a store during a run."""
-
-    def __init__(self, claim: Claim, fields: ZarrFields):
-        super().__init__(claim, claim.path / "zarr.json")
-        self.fields = fields
-        self.written()
-
-    def check(self) -> None:
-        self.fields.store.check_present(self.fields.arrays)
-        super().check()
-
-
 class ZarrFieldOutput(FieldOutput):
     """Snapshots of fields in a Zarr store. Each rank writes its chunks before it computes the next steps."""
 
@@ -59,7 +46,7 @@ class ZarrFieldOutput(FieldOutput):
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         model = simulation.model
         rows = [metadata.variable_of(row) for row in rows_of(simulation, self.variables)]
-        fields = ZarrFields.opened(
+        self.file = ZarrFields.opened(
             claim,
             model.grid,
             rows,
@@ -70,7 +57,6 @@ class ZarrFieldOutput(FieldOutput):
             append=self.continues(simulation),
             resume_time=simulation.time,
         )
-        self.file = _OpenStore(claim, fields)
 
     def bytes_of_record(self, simulation: AbstractSimulation) -> int:
         return -(-super().bytes_of_record(simulation) // simulation.communicator.size)  # nothing is gathered
@@ -87,9 +73,8 @@ class ZarrFieldOutput(FieldOutput):
         shared = None
         file, writer = self.file, self.writer
         if communicator.is_root and file is not None:
-            fields = file.fields
-            replaces = fields.times[-1:] == [seconds]
-            shared = fields.store.path, fields.arrays, len(fields.times) - replaces
+            replaces = file.times[-1:] == [seconds]
+            shared = file.store.path, file.arrays, len(file.times) - replaces
         shared = communicator.host_broadcast(shared)
         if shared is None:  # an earlier record could not be written
             return
@@ -101,9 +86,8 @@ class ZarrFieldOutput(FieldOutput):
             file.check()  # first: the errors of a store that was removed depend on who writes when
             if errors:
                 raise errors[0]
-            file.fields.times[number:] = [seconds]
-            file.fields.commit()
-            file.written()
+            file.times[number:] = [seconds]
+            file.commit()
         except SwmodelError as failed:
             writer.fail(self, failed)
 
@@ -124,12 +108,12 @@ class ZarrFieldOutput(FieldOutput):
         if not self.continues(simulation):
             return
         shared = None
-        if file is not None and file.fields.times:
-            shared = file.fields.store.path, file.fields.arrays
+        if file is not None and file.times:
+            shared = file.store.path, file.arrays
         shared = communicator.host_broadcast(shared)
         if shared is not None and not self.begun:
             self._compare(simulation, *shared)
-        communicator.from_root(lambda: file is not None and (file.fields.commit(), file.written()))
+        communicator.from_root(lambda: file is not None and file.commit())
 
     def _compare(self, simulation, path, arrays):
         communicator = simulation.communicator
