@@ -253,11 +253,7 @@ def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Colo
 
 
 def panels(
-    dataset: xr.Dataset,
-    variable: str = "eta",
-    times: Sequence[float] | None = None,
-    gauges: Sequence = (),
-    columns: int | None = None,
+    dataset: xr.Dataset, variable: str = "eta", times: Sequence[float] | None = None, gauges: Sequence = ()
 ) -> Figure:
     """A figure with `variable` at several times, on one colour scale.
 
@@ -265,7 +261,6 @@ def panels(
         dataset: a file of fields, as `open_output` gives it.
         times: seconds since the start; without them six records to the last one, from the first that is not quiet.
         gauges: to mark, each with name, x and y.
-        columns: of panels; 3, or 2 of four panels, unless given.
 
     Raises:
         PlotError: for a variable or a time that the file does not have.
@@ -274,7 +269,7 @@ def panels(
     records, storms = _records(dataset, mesh, variable, times), storms_of(dataset)
     fields, name = in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
-    columns = min(columns or (2 if len(fields) == 4 else 3), len(fields))
+    columns = min(2 if len(fields) == 4 else 3, len(fields))
     rows = -(-len(fields) // columns)
     width = 3.4
     height = min(width * mesh.shape, 4.5)

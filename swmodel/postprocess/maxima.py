@@ -50,15 +50,15 @@ def _isochrone_interval(arrival) -> float:
     return next((every for every in ISOCHRONES if span <= 12 * every), 86400.0 * float(np.ceil(span / (12 * 86400.0))))
 
 
-def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | None = None) -> None:
-    """Isochrones of `arrival` [s], every `every` s; the longest travel time determines its default.
+def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray) -> None:
+    """Isochrones of `arrival` [s]; the longest travel time determines the time between them.
 
     Labels are h:mm, or seconds where isochrones are less than a minute apart.
     """
     if not np.isfinite(arrival).any() or min(arrival.shape) < 2:
         return
-    every = _isochrone_interval(arrival) if every is None else every
-    levels = np.arange(float(every), np.nanmax(arrival) + min(1.0, every), float(every))
+    every = _isochrone_interval(arrival)
+    levels = np.arange(every, np.nanmax(arrival) + min(1.0, every), every)
     levels = levels[levels > np.nanmin(arrival)]
     if levels.size == 0:
         return
@@ -80,9 +80,7 @@ def _is_at_sea(mesh, arrival, point):
     return np.isfinite(near).mean() > 0.9
 
 
-def draw_maximum(
-    axes: Axes, dataset: xr.Dataset, gauges: Sequence = (), every: float | None = None
-) -> Sequence[tuple[ScalarMappable, str]]:
+def draw_maximum(axes: Axes, dataset: xr.Dataset, gauges: Sequence = ()) -> Sequence[tuple[ScalarMappable, str]]:
     """The map of a file with maximum_elevation; returns its images with the labels of their colour bars.
 
     The maximum elevation has a logarithmic scale. Of a run with wetting and drying it has a linear one and is that at
@@ -109,7 +107,7 @@ def draw_maximum(
         found = [(_draw_flood(axes, flood), ON_LAND), (image, AT_SEA)]
     if _has_arrivals(dataset):
         arrival = snapshot(dataset, "arrival_time")
-        draw_arrivals(axes, mesh, arrival if flood is None else np.where(wet, arrival, np.nan), every)
+        draw_arrivals(axes, mesh, arrival if flood is None else np.where(wet, arrival, np.nan))
     draw_gauges(axes, mesh, gauges)
     return found
 

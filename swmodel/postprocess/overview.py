@@ -135,13 +135,12 @@ def _draw_gauges(page, series, observations, start, place):
 PANEL = 3.65
 
 
-def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, history: bool = True) -> Figure:
+def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None) -> Figure:
     """A figure of the flow at one time, and of energy and transport over all of them.
 
     Args:
         dataset: a file with eta, u, v, and depth for the streamfunction.
         times: [the time] in seconds; the last record without it.
-        history: whether the lower row, for which all records are read, is drawn.
 
     Raises:
         PlotError: if eta, u or v is missing.
@@ -154,7 +153,7 @@ def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, histo
         raise PlotError(f"circulation: {len(times)} times were given, and it shows one; choose among them.")
     record = len(seconds(dataset)) - 1 if times is None else nearest(dataset, times)[0]
     tall = float(np.clip(PANEL * mesh.shape, 1.5, 5.0))
-    history = history and dataset.sizes["time"] > 2 and _has_thickness(dataset)
+    history = dataset.sizes["time"] > 2 and _has_thickness(dataset)
     low = 2.75 if history else 0.55
     with style.applied():
         page = style.new_figure(WIDTH, tall + low + 1.75)
