@@ -25,8 +25,8 @@ from ..grids.patches import Layer, Overlay, Patch, layers_of
 from ..grids.remapping import cell_edges
 from ..grids.undeclared import FAR, impossible, repeated_far_from_others
 from . import style
-from .files import mesh_on
 from .maps import draw_base, draw_field, map_axes
+from .mesh import mesh_on
 
 MOST_NODES = 2**22  # of a file that are looked at
 CELLS = 600  # of the map along its longer side
