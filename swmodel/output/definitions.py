@@ -1,12 +1,13 @@
 """Definitions of dimensions, coordinates and variables, with their CF metadata, in an open netCDF4.Dataset."""
 
 import contextlib
+import dataclasses
 import datetime
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, Self, TypedDict
 
 import netCDF4
 import numpy as np
@@ -19,6 +20,25 @@ from .metadata import Attribute, Compression, MemberValues
 
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
+
+
+class Moment(TypedDict, total=False):
+    """What every file of one time may be given.
+
+    Attributes:
+        seconds: model time since the start [s].
+        since: the time of the first sample of statistics [s], whose last is at `seconds`; None for fields of one time.
+        start: date and time of 0 s (a datetime, UTC), or None.
+        attributes: global attributes.
+        static, members: as for netcdf.FieldFile.
+    """
+
+    seconds: Required[float]
+    since: float | None
+    start: datetime.datetime | None
+    attributes: Mapping[str, Attribute] | None
+    static: Mapping[str | Variable, np.ndarray] | None
+    members: MemberValues | None
 
 
 def define(
@@ -241,75 +261,83 @@ def define_series(
     define(dataset, row.name, (*dimensions, "gauge", "time"), attributes, **stored)
 
 
-@contextlib.contextmanager
-def whole_file(
-    path: str | Path,
-    grid: Grid,
-    attributes: Mapping[str, Attribute],
-    static: Mapping[str | Variable, np.ndarray],
-    *,
-    seconds: float,
-    start: datetime.datetime | None = None,
-    since: float | None = None,
-    members: MemberValues | None = None,
-) -> Iterator[netCDF4.Dataset]:
-    """A new file of one time with its grid, to which the block adds fields; an older file stays until it is complete.
+@dataclasses.dataclass(frozen=True, eq=False)
+class FieldsOfOneTime:
+    """An open file whose fields have no records in time.
 
-    Args:
-        path, grid: the path of the file, and its Grid.
-        attributes: global attributes.
-        static, members, start: as for netcdf.FieldFile.
-        seconds, since: as for `define_moment`.
-
-    Raises:
-        SwmodelError: if it cannot be written.
+    Attributes:
+        dataset, grid: the open Dataset, and its Grid.
+        static: the fields that are constant in time, as for netcdf.FieldFile.
+        members: of an ensemble, of which fields (members, ny, nx) have a value each; else None.
+        start: date and time of 0 s, or None.
     """
-    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(metadata.file_attributes(grid, attributes))
-        define_grid(dataset, grid)
-        define_moment(dataset, start, seconds, since)
-        define_members(dataset, members)
-        yield dataset
-        define_static(dataset, grid, static, members)
 
+    dataset: netCDF4.Dataset
+    grid: Grid
+    static: Mapping[str | Variable, np.ndarray]
+    members: MemberValues | None = None
+    start: datetime.datetime | None = None
 
-def store_field(
-    dataset: netCDF4.Dataset,
-    grid: Grid,
-    row: Variable,
-    values: np.ndarray,
-    static: Mapping[str | Variable, np.ndarray],
-    members: MemberValues | None = None,
-    attributes: Mapping[str, Attribute] | None = None,
-) -> None:
-    """Define a field, and write its values in their own dtype; NaN, and where no water is, are missing values.
+    @classmethod
+    @contextlib.contextmanager
+    def new(
+        cls,
+        path: str | Path,
+        grid: Grid,
+        about: Mapping[str, Attribute],
+        *,
+        seconds: float,
+        since: float | None = None,
+        start: datetime.datetime | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        static: Mapping[str | Variable, np.ndarray] | None = None,
+        members: MemberValues | None = None,
+    ) -> Iterator[Self]:
+        """A new file with its grid, to which the block adds fields; an older file stays until it is complete.
 
-    Args:
-        dataset, grid, row, members, attributes: as for `define_field`.
-        values: a global array (..., ny, nx), on faces also without those on the low side.
-        static: the fields of the file that are constant in time, as for netcdf.FieldFile.
-    """
-    size, values = metadata.shape(grid, row.position), np.asarray(values)
-    values = values if values.shape[-2:] == size else with_low_faces(values, grid, row.position)
-    values = checked_shape(row.name, values, metadata.of_members(members)[1] + size)
-    variable = define_field(dataset, row, grid, values.dtype, members=members, attributes=attributes)
-    variable[:] = fill_dry(values, dry_points(static, grid, row.position) | np.isnan(values), values.dtype)
+        Args:
+            path, grid: the path of the file, and its Grid.
+            about: global attributes of such files, which replace `attributes`, those of the run.
+            seconds, since, start, attributes, static, members: as in Moment.
 
+        Raises:
+            SwmodelError: if it cannot be written.
+        """
+        with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+            dataset.setncatts(metadata.file_attributes(grid, {**(attributes or {}), **about}))
+            define_grid(dataset, grid)
+            define_moment(dataset, start, seconds, since)
+            define_members(dataset, members)
+            file = cls(dataset, grid, static or {}, members, start)
+            yield file
+            file.store_static()
 
-def define_static(
-    dataset: netCDF4.Dataset,
-    grid: Grid,
-    static: Mapping[str | Variable, np.ndarray],
-    members: MemberValues | None = None,
-) -> None:
-    """Write the land mask, and fields that are constant in time, one for all members of an ensemble or one for each."""
-    for name, array in static.items():
-        if name == "wet":
-            values = (checked_shape("wet", array, grid.shape) > 0.5).astype(np.int8)
-            define(dataset, "wet", ("yh", "xh"), metadata.WET, values)
-        else:
-            differ = members if np.ndim(array) > 2 else None
-            store_field(dataset, grid, metadata.variable_of(name), array, static, differ)
+    def store(self, row: Variable, values: np.ndarray, attributes: Mapping[str, Attribute] | None = None) -> None:
+        """Define a field, and write its values in their own dtype; NaN, and where no water is, are missing values.
+
+        Args:
+            row, attributes: as for `define_field`.
+            values: a global array (..., ny, nx), on faces also without those on the low side.
+        """
+        size, values = metadata.shape(self.grid, row.position), np.asarray(values)
+        values = values if values.shape[-2:] == size else with_low_faces(values, self.grid, row.position)
+        members = self.members if values.ndim > 2 else None
+        values = checked_shape(row.name, values, metadata.of_members(members)[1] + size)
+        variable = define_field(self.dataset, row, self.grid, values.dtype, members=members, attributes=attributes)
+        variable[:] = fill_dry(values, self.missing(values, row.position), values.dtype)
+
+    def missing(self, values: np.ndarray, position: str) -> np.ndarray:
+        """True where values at a C-grid position are NaN, or where no water is."""
+        return dry_points(self.static, self.grid, position) | np.isnan(values)
+
+    def store_static(self) -> None:
+        """Write the land mask, and fields that are constant in time."""
+        for key, array in self.static.items():
+            if variable_name(key) == "wet":
+                values = (checked_shape("wet", array, self.grid.shape) > 0.5).astype(np.int8)
+                define(self.dataset, "wet", ("yh", "xh"), metadata.WET, values)
+            elif variable_name(key) not in self.dataset.variables:
+                self.store(metadata.variable_of(key), array)
 
 
 def variable_name(key: str | Variable) -> str:

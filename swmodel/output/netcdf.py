@@ -14,7 +14,6 @@ corner keeps its value.
 """
 
 import dataclasses
-import datetime
 import functools
 import math
 import time as clock
@@ -31,8 +30,7 @@ from ..fields.variables import INTERFACES, Variable, layer_of
 from ..grids.grid import Grid
 from ..runtime.signals import LOCK
 from . import Claim, definitions, metadata
-from .definitions import checked_shape, dry_points, fill_dry, store_field, variable_name, whole_file
-from .metadata import Attribute
+from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, fill_dry, variable_name
 from .records import GAUGE_CHUNK, Opening, RecordFile
 
 
@@ -213,7 +211,7 @@ class FieldFile(RecordFile):
                 if row.name in joined or layer_of(row.name)[0] not in joined:
                     along = "" if row.name not in joined else "interface" if row.name == INTERFACES else "layer"
                     definitions.define_field(dataset, row, grid, self._dtype, along=along, **options)
-            definitions.define_static(dataset, grid, static, members)
+            definitions.FieldsOfOneTime(dataset, grid, static, members).store_static()
 
         super().__init__(path, grid, define, {"stored_as": str(self._dtype)}, **opening)
 
@@ -328,13 +326,7 @@ def write_fields(
     path: str | Path,
     grid: Grid,
     fields: Mapping[str | Variable, np.ndarray],
-    *,
-    seconds: float,
-    since: float | None = None,
-    start: datetime.datetime | None = None,
-    attributes: Mapping[str, Attribute] | None = None,
-    static: Mapping[str | Variable, np.ndarray] | None = None,
-    members: metadata.MemberValues | None = None,
+    **moment: Unpack[Moment],
 ) -> None:
     """Write fields of one time, or statistics of the run until then; an older file stays until this one is complete.
 
@@ -342,18 +334,13 @@ def write_fields(
         path: the path of the file; an existing one is replaced.
         grid: the Grid.
         fields: {name of fields.variables or row: global array}, in their own dtype; NaN marks missing values.
-        seconds: model time since the start [s].
-        since: the time of the first sample of statistics [s], whose last is at `seconds`; None for fields of one time.
-        start, attributes, static, members: as for FieldFile.
+        moment: the other arguments, those of Moment.
 
     Raises:
         SwmodelError: if it cannot be written.
     """
     rows = {metadata.variable_of(name): np.asarray(array) for name, array in fields.items()}
-    names = {row.name for row in rows}
-    static = {key: array for key, array in (static or {}).items() if variable_name(key) not in names}
-    about = {**(attributes or {}), "stored_as": ", ".join(dict.fromkeys(str(array.dtype) for array in rows.values()))}
-    times = {"seconds": seconds, "start": start, "since": since}
-    with whole_file(path, grid, about, static, members=members, **times) as dataset:
+    about = {"stored_as": ", ".join(dict.fromkeys(str(array.dtype) for array in rows.values()))}
+    with FieldsOfOneTime.new(path, grid, about, **moment) as file:
         for row, array in rows.items():
-            store_field(dataset, grid, row, array, static, members, TIMED)
+            file.store(row, array, TIMED)

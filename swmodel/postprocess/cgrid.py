@@ -9,6 +9,8 @@ import xarray as xr
 from ..errors import PlotError
 from .files import Mesh, positions, snapshot
 
+SPEED = "speed"
+
 
 def around(faces: np.ndarray, axis: int, periodic: bool) -> tuple[np.ndarray, np.ndarray]:
     """(low, high): for every centre, the values on its two faces."""
@@ -28,7 +30,12 @@ def between(centres: np.ndarray, axis: int, periodic: bool, beyond: float = 0.0)
 
 
 def at_centres(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
-    """One record of a variable at the centres, (ny, nx): the mean of the water's faces or corners around each."""
+    """One record of a variable at the centres, (ny, nx): the mean of the water's faces or corners around each.
+
+    SPEED is that of u and v there, if the file does not have it.
+    """
+    if name == SPEED and SPEED not in dataset:
+        return np.hypot(*(at_centres(dataset, mesh, component, record) for component in "uv"))
     values = snapshot(dataset, name, record)
     along_y, along_x = positions(dataset[name]) or ("", "")
     if along_x == "xq":

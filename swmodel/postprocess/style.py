@@ -167,7 +167,8 @@ def heading(figure: Figure, title: str, left: float = 0.6, right: float = 0.6, n
     width, height = figure.get_size_inches()
     size = min(14.0, 120 * (width - left - right) / max(len(title), 1))
     figure.text(left / width, 1 - 0.33 / height, title, fontsize=size, fontweight="bold", va="center")
-    figure.text(1 - 0.3 / width, 1 - 0.33 / height, note, fontsize=10, color=GREY, ha="right", va="center")
+    if note:
+        figure.text(1 - 0.3 / width, 1 - 0.33 / height, note, fontsize=10, color=GREY, ha="right", va="center")
 
 
 def finish(figure: Figure, dataset: xr.Dataset, left: float = 0.6) -> None:

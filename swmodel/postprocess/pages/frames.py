@@ -16,7 +16,7 @@ from matplotlib.colors import Colormap, Normalize
 
 from ...errors import PlotError
 from .. import style
-from ..cgrid import at_centres
+from ..cgrid import SPEED, at_centres
 from ..files import label, mesh_of, positions, seconds, stamp, start_of, wet_cells
 from ..inundation import ground, may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
@@ -27,7 +27,6 @@ MOST_RECORDS = 150
 # (pixels of the longer side, colours): the first whose images together are small enough is used
 QUALITIES = ((960, 200), (720, 200), (720, 64), (540, 64), (400, 48), (280, 32), (200, 24))
 WIDTH, TALLEST = 8.0, 7.0  # of a map [inches]
-SPEED = "speed"  # of the water at the centres, from u and v
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +105,7 @@ def _movie(dataset, name, identifier, gauges, largest):
 
     def values(k):
         water = wet & under_water(dataset, k) if dries and "eta" in dataset else wet
-        if name == SPEED and SPEED not in dataset:
-            field = np.hypot(*(at_centres(dataset, mesh, component, k) for component in "uv"))
-        else:
-            field = at_centres(dataset, mesh, name, k)
-        return np.where(water, field, np.nan)
+        return np.where(water, at_centres(dataset, mesh, name, k), np.nan)
 
     fields = np.stack([_coarse(values(int(k))) for k in records])
     array = xr.DataArray(np.zeros(0), name=name, attrs=_attributes(dataset, name))
