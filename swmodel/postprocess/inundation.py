@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
+from .cgrid import around, between
 from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 
 __all__ = ["FILM", "Inundation", "RunUp", "film_of", "ground", "inundation", "may_flood", "under_water"]
@@ -80,15 +81,10 @@ class Inundation:
     @functools.cached_property
     def edge(self) -> np.ndarray:
         """Whether a cell is part of the run-up line: it was wet, and a cell on one of its four sides never was."""
-        found = np.zeros_like(self.wet)
+        dry, found = 1.0 - self.wet, np.zeros_like(self.wet)
         for axis, periodic in ((0, self.mesh.periodic_y), (1, self.mesh.periodic_x)):
-            for shift in (-1, 1):
-                neighbour = np.roll(self.wet, shift, axis)
-                if not periodic:  # there is no land beyond the domain
-                    last = [slice(None)] * 2
-                    last[axis] = slice(0, 1) if shift == 1 else slice(-1, None)
-                    neighbour[tuple(last)] = True
-                found |= ~neighbour
+            beside = np.maximum(*between(dry, axis, periodic))  # there is no land beyond the domain
+            found |= np.maximum(*around(beside, axis, periodic)) > 0
         return found & self.wet
 
     @property

@@ -10,7 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from . import style
 from .cgrid import between
@@ -228,19 +228,13 @@ def add_colorbar(
     if isinstance(image.norm, LogNorm):
         long = bar.ax.yaxis if upright else bar.ax.xaxis
         long.set_minor_locator(NullLocator())
-        long.set_major_locator(FixedLocator(list(_logarithmic_ticks(image.norm))))
+        long.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
         long.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     elif upright and _ticks_in(box[3]) < 5:
         bar.locator = MaxNLocator(_ticks_in(box[3]))
         bar.update_ticks()
     bar.set_label(text)
     return bar
-
-
-def _logarithmic_ticks(norm):
-    decades = 10.0 ** np.arange(np.floor(np.log10(norm.vmin)), np.ceil(np.log10(norm.vmax)) + 1)
-    ticks = np.outer(decades, [1, 2, 5]).ravel()
-    return ticks[(ticks >= norm.vmin) & (ticks <= norm.vmax)]
 
 
 def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Colormap]:

@@ -90,12 +90,12 @@ def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[Sc
 
 def _smoothed(values):
     """Means with the weights 1, 2, 1 along each axis, of the cells at sea."""
+    from scipy.ndimage import convolve1d
+
     for axis in (0, 1):
-        wide = np.pad(values, [(1, 1) if axis == k else (0, 0) for k in (0, 1)], constant_values=np.nan)
-        parts = [np.take(wide, np.arange(n, n + values.shape[axis]), axis) for n in range(3)]
-        weights = [weight * np.isfinite(part) for weight, part in zip((1, 2, 1), parts)]
-        total = sum(weight * np.nan_to_num(part) for weight, part in zip(weights, parts))
-        values = np.where(np.isfinite(values), total / np.maximum(sum(weights), 1), np.nan)
+        parts = np.nan_to_num(values), np.isfinite(values).astype(float)
+        total, weight = (convolve1d(part, [1.0, 2.0, 1.0], axis, mode="constant") for part in parts)
+        values = np.where(np.isfinite(values), total / np.maximum(weight, 1.0), np.nan)
     return values
 
 
