@@ -17,6 +17,7 @@ from .series import read_gauges, read_observations
 KINDS = ("auto", *OF_FILES)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
+SINGLE_WAVE = 2 * 86400.0  # [s], the longest run for which the figure of a single wave is drawn
 PAGES = (*STATISTICS, "drifters")  # kinds of files with a page of their own
 WRITTEN_BY = {
     "fields": "[[output.fields]] of an experiment",
@@ -82,7 +83,10 @@ def plot(
             alone = {"fields": dataset}
             drawn = _choose(alone, variable, box)[0] if kind == "auto" else kind
             if variable is None or variable in dataset:
-                pages.append((drawn, alone, _of_further(_output(output, {"fields": path}, drawn), output, path)))
+                figure = _output(output, {"fields": path}, drawn)
+                if output is not None:  # the user has named one
+                    figure = figure.with_stem(f"{figure.stem}.{path.stem}")
+                pages.append((drawn, alone, figure))
         _check_apart([page[2] for page in pages], paths, observations)
         observed = {} if kind == "ensemble" else _observed(files, observations, kinds)
         return [_draw(k, of, out, observed, variable, times, box) for k, of, out in pages]
@@ -95,11 +99,6 @@ def _of_ensemble(paths):
             if dataset.sizes.get("member", 1) > 1 and kind_of(dataset) in ("fields", "gauges"):
                 return True
     return False
-
-
-def _of_further(drawn, output, path):
-    """The name of the figure of a further file of fields: with the file's name in it if the user has named one."""
-    return drawn if output is None else drawn.with_stem(f"{drawn.stem}.{path.stem}")
 
 
 def _sort(paths, opened, which, wanted="eta"):
@@ -147,17 +146,12 @@ def _choose(files, variable=None, box=None):
     return kinds
 
 
-def _is_short(fields):
-    """Whether a run is so short that the figure of a single wave suits it."""
-    return np.ptp(seconds(fields)) <= 2 * 86400
-
-
 def _of_fields(files, variable):
     fields = files["fields"]
     if variable is not None or driving(fields)[0] in ("storm", "tide"):
         return "maps"
     moving = "eta" in fields and "time" in fields["eta"].dims
-    if moving and {"u", "v"} <= set(fields) and (driven(fields) or not _is_short(fields)):
+    if moving and {"u", "v"} <= set(fields) and (driven(fields) or np.ptp(seconds(fields)) > SINGLE_WAVE):
         return "circulation"
     single = moving and not driven(fields)  # a wave, whose arrival and height the page shows
     return "tsunami" if single and {"maxima", "gauges"} & set(files) else "maps"
