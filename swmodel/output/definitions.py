@@ -263,7 +263,7 @@ def define_series(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FieldsOfOneTime:
-    """An open file whose fields have no records in time.
+    """The fields without records in time in an open file; `new` makes one that has no others.
 
     Attributes:
         dataset, grid: the open Dataset, and its Grid.

@@ -14,7 +14,7 @@ from . import style
 from .files import Mesh, driven, label, mesh_of, snapshot, wet_cells
 from .inundation import Inundation, inundation, may_flood
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
-from .style import SHORE, draw_line, draw_lines
+from .style import SHORE, draw_lines
 
 ON_LAND, AT_SEA = "Flow depth on land [m]", "Maximum elevation at sea [m]"
 BRIEF = {ON_LAND: "On land [m]", AT_SEA: "At sea [m]"}
@@ -116,7 +116,8 @@ def _draw_flood(axes: Axes, flood: Inundation) -> ScalarMappable:
     mesh, depth, top = flood.mesh, flood.flow_depth, flood.run_up()
     high = style.limits(depth)[1] if flood.flooded.any() else 1.0
     image = draw_field(axes, mesh, depth, Normalize(0.0, high), style.colormap("deep"))
-    draw_line(axes, mesh, flood.line())
+    for part in flood.line():
+        axes.plot(*(part.T * mesh.scale), color=style.VERMILLION, linewidth=1.1, zorder=5)
     axes.plot([], [], color=SHORE, linewidth=0.8, label="shoreline at rest")
     axes.plot([], [], color=style.VERMILLION, linewidth=1.1, label="inundation line")
     if flood.flooded.any():

@@ -371,9 +371,3 @@ def draw_shore(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
     if min(heights.shape) > 1 and heights.min() < 0 < heights.max():
         lines = axes.contour(*mesh.centres, heights, [0.0], colors=SHORE, linewidths=0.9, zorder=3)
         lines.set_path_effects([patheffects.withStroke(linewidth=2.2, foreground="white", alpha=0.8)])
-
-
-def draw_line(axes: Axes, mesh: Mesh, parts: Sequence[np.ndarray]) -> None:
-    """The parts (n, 2) of an inundation line."""
-    for part in parts:
-        axes.plot(*(part.T * mesh.scale), color=VERMILLION, linewidth=1.1, zorder=5)

@@ -24,7 +24,7 @@ import xarray as xr
 from scipy.fft import dct, dst
 
 from ..errors import PlotError
-from .cgrid import around, between, corner_sum, has_rigid_lid, kinetic_energy, on_faces, vorticity
+from .cgrid import around, between, corner_sum, has_rigid_lid, kinetic_energy, on_faces, thickness, vorticity
 from .files import mesh_of, positions, snapshot
 
 QUANTITIES = {"kinetic_energy": "m3 s-2", "potential_energy": "m3 s-2", "enstrophy": "m s-2"}  # of their spectra
@@ -165,17 +165,13 @@ class Sea:
             raise PlotError("wavenumber_spectrum: the file has no depth, which energy is divided by; write depth, too.")
         return float(np.nanmean(self.field("depth")[self.rows, self.columns]))
 
-    def lifted(self, eta: np.ndarray) -> np.ndarray:
-        """The elevation that is part of the thickness."""
-        return 0.0 * eta if has_rigid_lid(self.dataset) else eta
-
     def pairs(self, variable: str) -> list[tuple]:
         """[(position, a, position, b)] whose products, averaged, are the quantity."""
         if variable == "kinetic_energy":
             u, v = self.field("u"), self.field("v")
             if not {"depth", "eta"} <= set(self.dataset):
                 return [("u", u, "u", 0.5 * u), ("v", v, "v", 0.5 * v)]
-            h = (self.field("depth") + self.lifted(self.field("eta"))) * (0.5 / self.mean_depth)
+            h = thickness(self.dataset, self.record) * (0.5 / self.mean_depth)
             h_u, h_v = on_faces(h, 1, self.mesh.periodic_x), on_faces(h, 0, self.mesh.periodic_y)
             return [("u", u, "u", h_u * u), ("v", v, "v", h_v * v)]
         if variable == "potential_energy":
@@ -282,8 +278,7 @@ class Flow:
         self.zeta = self.curl(self.u, self.v)
         if not {"eta", "depth"} <= set(sea.dataset):
             return
-        self.eta = sea.whole("eta")
-        h = sea.whole("depth") + sea.lifted(self.eta)
+        self.eta, h = sea.whole("eta"), thickness(sea.dataset, sea.record)
         self.h = np.where(h > 0, h, 1.0)
         self.h_u, self.h_v = (on_faces(self.h, axis, self.periodic[axis]) for axis in (1, 0))
         self.U, self.V = self.h_u * self.u, self.h_v * self.v
