@@ -139,10 +139,10 @@ def grid_variables(grid: Grid) -> dict[str, tuple[tuple[str, ...], Attributes, n
     """{name: (dimensions, attributes, values)} of a grid's coordinates, their bounds, the topology and the metrics."""
     found = {}
     for name, (values, attributes, bounds) in axes(grid).items():
-        if bounds is not None:
-            attributes = attributes | {"bounds": f"{name}_bnds"}
-            found[f"{name}_bnds"] = (name, "bnds"), {}, bounds
         found[name] = (name,), attributes, values
+        if bounds is not None:
+            found[name] = (name,), attributes | {"bounds": f"{name}_bnds"}, values
+            found[f"{name}_bnds"] = (name, "bnds"), {}, bounds
     found["grid"] = (), topology(grid), np.zeros((), np.int32)
     return found | metrics(grid)
 

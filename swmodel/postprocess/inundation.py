@@ -83,8 +83,8 @@ class Inundation:
         """Whether a cell is part of the run-up line: it was wet, and a cell on one of its four sides never was."""
         dry, found = 1.0 - self.wet, np.zeros_like(self.wet)
         for axis, periodic in ((0, self.mesh.periodic_y), (1, self.mesh.periodic_x)):
-            beside = np.maximum(*between(dry, axis, periodic))  # there is no land beyond the domain
-            found |= np.maximum(*around(beside, axis, periodic)) > 0
+            borders = np.maximum(*between(dry, axis, periodic))  # faces of dry cells; beyond the domain there are none
+            found |= np.maximum(*around(borders, axis, periodic)) > 0
         return found & self.wet
 
     @property
