@@ -18,7 +18,7 @@ from .scores import time_unit
 
 HEIGHT, APART, LEFT = 1.0, 1.45, 0.65  # of a panel, from one to the next, and on its left [inches]
 BETWEEN = 0.8  # two panels in a row [inches]
-CURVES = {  # {role: (colour, width, dashes, words)}
+CURVES: dict[str, Any] = {  # {role: (colour, width, dashes, words)}
     "truth": ("#8c8c8c", 2.2, "-", "truth"),
     "observed": ("#8c8c8c", 2.2, "-", "observed"),
     "background": (style.GREY, 0.9, ":", "first guess"),

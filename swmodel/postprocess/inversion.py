@@ -303,7 +303,7 @@ def _draw_departures(page, points, lower):
     modelled = {role: np.concatenate([p.values[role] for p in points]) for role in ("background", "analysis")}
     off = {role: (values - observed) / deviation for role, values in modelled.items()}
     edge = max(5.0, float(np.percentile(np.abs(off["background"]), 98)))
-    bins = np.linspace(-edge, edge, 61)
+    bins = np.linspace(-edge, edge, 61).tolist()
     axes.hist(off["analysis"], bins=bins, color=style.VERMILLION, alpha=0.6, label="found")
     axes.hist(off["background"], bins=bins, histtype="step", color=style.BLACK, linewidth=1.3, label="first guess")
     outside = {role: int((np.abs(values) > edge).sum()) for role, values in off.items()}
