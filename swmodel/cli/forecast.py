@@ -180,9 +180,10 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
         whole.to_netcdf(part)
     say("file:\n  %s", options.output)
     if options.plot:
-        from ..postprocess.forecast import figure
+        from ..postprocess.forecast import drawing
+        from ..postprocess.style import save
 
-        say("figure: %s", figure(posterior, records, points, Path(options.output).with_suffix(".png")))
+        say("figure: %s", save(drawing(posterior, records, points), Path(options.output).with_suffix(".png")))
     if options.page:
         from ..postprocess.pages.forecast import forecast_page
 
@@ -245,9 +246,10 @@ def rank_buoys(
         logs.LOGGER.info("  %-16s at (%g, %g) removes %.3g %% of its variance", name, x, y, 100 * gain)
     places = {name: bank.places[name] for name in (*harbours, *gauges)}
     if output is not None:
-        from ..postprocess.forecast import map_of_gains
+        from ..postprocess.forecast import gains
+        from ..postprocess.style import save
 
-        logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))
+        logs.LOGGER.info("figure: %s", save(gains(found, places), Path(output)))
     if page:
         from ..postprocess.pages.forecast import buoys_page
 
@@ -292,9 +294,10 @@ def print_hazard(path: str, options: Hazard) -> None:
         found.merge(renamed.astype("float32")).to_netcdf(part)
     logs.LOGGER.info("file:\n  %s", output)
     if options.plot:
-        from ..postprocess.forecast import hazard_figure
+        from ..postprocess.forecast import curves
+        from ..postprocess.style import save
 
-        logs.LOGGER.info("figure: %s", hazard_figure(found, Path(output).with_suffix(".png")))
+        logs.LOGGER.info("figure: %s", save(curves(found), Path(output).with_suffix(".png")))
     if options.page:
         from ..postprocess.pages.forecast import hazard_page
 

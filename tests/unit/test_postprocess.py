@@ -219,7 +219,7 @@ def test_energy_and_vorticity_of_a_file_are_those_of_the_model(tmp_path, periodi
     np.testing.assert_allclose(energy, float(of_model), rtol=1e-13)
     mesh = files.mesh_of(data)
     u, v = (np.nan_to_num(files.snapshot(data, name)) for name in "uv")
-    zeta = cgrid.vorticity(u, v, mesh, files.wet_cells(data), data["yq"].values)
+    zeta = cgrid.vorticity(u, v, mesh, files.wet_cells(data))
     np.testing.assert_allclose(zeta[1:, 0 if periodic else 1 :], vorticity, rtol=1e-11, atol=1e-18)
 
 
