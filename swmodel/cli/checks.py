@@ -103,7 +103,7 @@ def _nests(made, family, states, dt, ranks):
     for k, one in enumerate(made.nests):
         simulation, grid = driver[one.name], family.models[one.name].grid
         made.attempt(("nest", k), tiles, grid, ranks, None, max(simulation.halo, one.place.width))
-    add_outputs_of_nests(made, driver, files_of_nests(made, Path(".")))
+    add_outputs_of_nests(made, driver, Path("."))
     made.attempt(("nest",), driver.check_due)
     made.experiment()
     return [*nest_lines(made, family, dt), *nest_output_lines(made, family, dt)]
@@ -172,7 +172,7 @@ def _with_files(made, experiment, model, state, found, kinds):
     made.attempt((), _check_files, made, experiment)
     made.experiment()
     simulation = simulation_of(made, model, state, dt)
-    add_outputs(made, simulation, files_of_run(experiment.output, expanded(experiment.output.folder)), kinds)
+    add_outputs(made, simulation, expanded(experiment.output.folder), kinds)
     return simulation
 
 

@@ -171,8 +171,8 @@ def _add_files(made, driver, folder, inputs, replaces):
     every = merged([files, *of_nests.values()])
     communicator.from_root(lambda: _check_files(every, inputs))
     communicator.from_root(lambda: prepare_paths(sum(every.values(), []), replaces))
-    add_outputs(made, driver.outer if made.nests else driver, files)
-    add_outputs_of_nests(made, driver, of_nests)
+    add_outputs(made, driver.outer if made.nests else driver, folder)
+    add_outputs_of_nests(made, driver, folder)
     return files, of_nests
 
 

@@ -357,9 +357,8 @@ Observations = Annotated[tuple[Annotated[Any, _TYPES], ...], Before(_several), n
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
-def observation_mistakes(section: Any, sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def observation_mistakes(section: Any, run: Any, output: Any) -> Iterator[Mistake]:
     """Mistakes of names, times and files in the observations of an [inversion] `section`."""
-    output, run = sections.get("output"), sections.get("run")
     end = None if run is None else section.until or run.until
     for k, table in enumerate(section.observations):
         yield from _mistakes_of_source(section, table, ("inversion", "observations", k), output)

@@ -247,13 +247,17 @@ class OutputBase(Section):
     restart: Restart | None = None  # states from which a run can continue
     products: tuple[OwnProduct, ...] = ()  # products of one's own: `type = "file:Class"`, file, and its parameters
 
+    def files(self) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+        """(path of keys, section) of all files."""
+        for name, value in self:
+            if isinstance(value, tuple):
+                yield from ((("output", name, k), section) for k, section in enumerate(value))
+            elif isinstance(value, Section):
+                yield ("output", name), value
+
     def named_products(self) -> Iterator[tuple[tuple[str | int, ...], Any]]:
         """(path of keys, section) of all products."""
-        for name in PRODUCTS:
-            if (section := getattr(self, name)) is not None:
-                yield ("output", name), section
-        for k, section in enumerate(self.products):
-            yield ("output", "products", k), section
+        return ((path, section) for path, section in self.files() if isinstance(section, ProductSection))
 
 
 _KEYS = {name: section | None for name, section in PRODUCTS.items()}
