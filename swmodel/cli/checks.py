@@ -11,7 +11,7 @@ from ..config.build.fields import is_evaluated_whole
 from ..config.build.nests import family_of
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, green_line, inversion_line
-from ..config.scenario import PRODUCTS, bytes_of_gauges, bytes_of_sums
+from ..config.scenario import PRODUCTS, bytes_of_outputs
 from ..errors import ConfigError
 from ..parallel.serial import OneTileCommunicator
 from ..runtime import launch, memory
@@ -147,7 +147,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
     """(label, text) lines of a run on ranks of `tile` cells, with `moving` records of a source's motion."""
     itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
     need = memory.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
-    need += bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
+    need += bytes_of_outputs(output, tile, itemsize, members)
     there = memory.of_device()
     largest = memory.largest_tile(there, itemsize, stepper.states_kept, moving) // members
     fit = f"{largest:,} cells fill {facts.size(there)} here"

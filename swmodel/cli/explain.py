@@ -34,7 +34,6 @@ from ..parallel import SerialCommunicator
 from ..parallel.decomposition import Decomposition
 from ..runtime import launch
 from ..runtime.paths import make_folder
-from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from ..stencils.compiled import graph_text, write_source
 from ..stepping.explicit import TimeStepper
@@ -245,23 +244,12 @@ def _shared_here(ranks):
         package = str(Path(__file__).resolve().parents[2])
         environment = launch.mpirun_environment()
         environment["PYTHONPATH"] = f"{package}:{environment.get('PYTHONPATH', '')}".rstrip(":")
-        process = subprocess.Popen(
-            [*launch.mpirun(ranks), *map(str, program)],
-            env=environment,
-            text=True,
-            start_new_session=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
         try:
-            with PROCESS.cleanup(lambda: launch.terminate(process)):
-                output, _ = process.communicate(timeout=TIMEOUT)
+            output, _ = launch.output_of([*launch.mpirun(ranks), *map(str, program)], environment, TIMEOUT)
         except subprocess.TimeoutExpired:
             raise ConfigError(
                 f"{ranks} ranks exchanged no messages within {TIMEOUT:g} s; find out why with `swmodel doctor`."
             ) from None
-        finally:
-            launch.stop(process)
         if not file.exists():
             last = output.strip().splitlines()[-1:] or ["nothing"]
             raise ConfigError(f"{ranks} ranks could not be started to time their messages: mpirun printed {last[0]!r}.")

@@ -14,7 +14,7 @@ from ..config.build.experiment import MOST_RECORDS, model_of
 from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole, state_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.parts import part_of
-from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
+from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_outputs
 from ..errors import ConfigError, SwmodelError
 from ..output.products.snapshots import with_bed
 from ..parallel import SerialCommunicator
@@ -203,13 +203,10 @@ def _memory(case, model, state):
     """The function from the number of cells of a tile to the bytes on its rank."""
     experiment, itemsize = case.experiment, model.dtype.itemsize
     kept, moving = case.stepper.states_kept, 0 if case.made.source is None else MOST_RECORDS
-    more = bytes_of_gauges(experiment.output, itemsize)
-    spectra = experiment.output.spectra
 
     def needed(cells):
-        sums = bytes_of_sums(experiment.output, cells, itemsize)
-        of_spectra = 0 if spectra is None else memory.of_spectra(cells, itemsize, spectra.transfers)
-        return memory.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra + sums
+        of_model = memory.of_model(cells, cells, itemsize, kept, moving)
+        return of_model + bytes_of_outputs(experiment.output, cells, itemsize)
 
     return needed
 

@@ -323,6 +323,12 @@ def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
     return memory.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
 
 
+def bytes_of_outputs(output: Output, tile: int, itemsize: int, members: int = 1) -> float:
+    """The bytes on a rank of `tile` cells that gauges, spectra and products need in addition to the model."""
+    needed = bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
+    return needed + (memory.of_spectra(tile, itemsize, output.spectra.transfers) if output.spectra is not None else 0)
+
+
 def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:
     """{name: shape and type} of the arrays of a product on a tile of so many cells."""
     product, one = part_of(section, None), jax.ShapeDtypeStruct((int(cells),), f"float{8 * itemsize}")

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +269,32 @@ def mpirun_environment() -> dict[str, str]:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return environment
+
+
+def output_of(command: Sequence[str], environment: Mapping[str, str], timeout: float) -> tuple[str, int]:
+    """(text, exit status) of a command such as that of `mpirun`, which ends with all that it started.
+
+    Args:
+        command, environment: of the command.
+        timeout: [s] that it may take.
+    Raises:
+        subprocess.TimeoutExpired: after that time.
+    """
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        with PROCESS.cleanup(lambda: terminate(process)):
+            output, _ = process.communicate(timeout=timeout)
+    finally:
+        stop(process)
+    return output, process.returncode
 
 
 def stop(process: subprocess.Popen) -> None:

@@ -32,7 +32,7 @@ from .. import Draft, Experiment
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
 from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
-from ..scenario import bytes_of_gauges, bytes_of_sums
+from ..scenario import bytes_of_gauges, bytes_of_outputs
 from ..sections import MapFile
 from ..series import SeriesSection
 from ..toml import Mistake
@@ -163,25 +163,20 @@ def _check_tile(made, ranks):
 
 def _check_memory(made, ranks):
     """Raise ConfigError if the grid's arrays need more memory than there is, before any of them is made."""
-    model, ensemble, run = (made.section(name) for name in ("model", "ensemble", "run"))
+    model, ensemble, output = (made.section(name) for name in ("model", "ensemble", "output"))
     itemsize = 8 if model is not None and model.precision == "float64" else 4
     members = 1 if ensemble is None else ensemble.count
     whole = made.grid.nx * made.grid.ny
     in_one = launchers.launched_ranks() == 1  # in `check`, and in sharded runs, whose tiles share a process
-    tile = memory.on_host(whole if in_one else math.ceil(whole / ranks))
-    records = 0 if made.section("source") is None else MOST_RECORDS
     host = whole if in_one else math.ceil(whole / ranks)
+    tile = memory.on_host(host)
+    records = 0 if made.section("source") is None else MOST_RECORDS
     needed = memory.of_model(members * tile, host, itemsize, records=records)
-    output = made.section("output")
-    if output is not None and output.spectra is not None:
-        needed += memory.of_spectra(tile, itemsize, output.spectra.transfers)
     of, fewer = f" of {members} members" if members > 1 else "", "use fewer cells"
     if output is not None:
-        needed += bytes_of_sums(output, tile, itemsize)
-    if output is not None and output.gauges is not None and (count := len(output.gauges.positions)):
-        gauges = bytes_of_gauges(output, itemsize, members)
-        of, fewer = (f"{of} with {count:,} gauges", "use fewer gauges") if gauges > needed else (of, fewer)
-        needed += gauges
+        needed += bytes_of_outputs(output, tile, itemsize, members)
+        if bytes_of_gauges(output, itemsize, members) > 0.5 * needed:
+            of, fewer = f"{of} with {len(output.gauges.positions):,} gauges", "use fewer gauges"
     remedy = fewer + (", or more machines" if not in_one else "")
     memory.require(needed, f"a grid of {made.grid.nx:,} x {made.grid.ny:,} cells{of}", remedy)
 

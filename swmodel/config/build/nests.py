@@ -16,7 +16,7 @@ from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
 from ...stepping.explicit import TimeStepper
 from ...stepping.stability import limits
-from .. import Draft, member_drafts
+from .. import Draft
 from ..consistency import mistakes_between
 from ..nests import name_of_folder, remedy_of_linear
 from ..parts import arguments_of
@@ -32,11 +32,9 @@ from .steppers import (
     SAFE,
     all_with_the_model,
     in_any_layout,
-    key_of_model,
-    of_member,
+    members_of,
     stepper_of,
     time_step,
-    values_of,
 )
 
 
@@ -258,21 +256,20 @@ def _states(made, family):
 
 def _family_of_members(made, *where):
     """(the Family of the members of an Assembly with an ensemble, {name: State} of all)."""
-    drafts, varied = member_drafts(made.draft), made.experiment().ensemble.varied
-    families, states, known = [], [], {}
-    for k, draft in enumerate(drafts):
-        key = key_of_model(varied, k)
-        with of_member(k):
-            if key not in known:
-                known[key] = _family(_of_member(made, draft, varied), *where)
-            states.append(_states(dataclasses.replace(made, draft=draft, mistakes=[]), known[key]))
-        families.append(known[key])
-    return made.require(("ensemble",), lambda: family_of_members(families, states, values_of(drafts, varied)))
+
+    def family(draft):
+        return _family(_of_member(made, draft), *where)
+
+    def states(draft, family, k):
+        return _states(dataclasses.replace(made, draft=draft, mistakes=[]), family)
+
+    members = members_of(made, family, states)
+    return made.require(("ensemble",), family_of_members, *members)
 
 
-def _of_member(made, draft, varied):
+def _of_member(made, draft):
     """The Assembly of a member, which shares the objects that its own keys do not change."""
-    if not all_with_the_model(varied):
+    if not all_with_the_model(made):
         return assemble_family(in_any_layout(draft))
     nests = []
     for one, section in zip(made.nests, draft.sections["nest"], strict=True):
