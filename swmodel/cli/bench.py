@@ -12,6 +12,7 @@ from ..config import Override, read
 from ..config.build.experiment import Assembly, assemble, model_of
 from ..config.build.fields import state_of
 from ..config.build.steppers import stepper_of, time_step
+from ..config.sections import read_layout
 from ..errors import ConfigError
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
@@ -119,15 +120,10 @@ def _shape(text):
 
 
 def _layout(options):
-    if options.layout is None:
-        return None
     try:
-        py, px = (int(part) for part in options.layout.lower().split("x"))
-    except ValueError:
-        raise ConfigError(
-            f"--layout {options.layout} is not a layout; write tiles along y x x, as --layout 2x3."
-        ) from None
-    return py, px
+        return read_layout(options.layout)
+    except ValueError as error:
+        raise ConfigError(f"--layout {options.layout} is not a layout; {error}.") from None
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def speed_line(
     speed: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
 ) -> str:
     """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
-    from ..performance.prediction import Machine, machines_of, measure_compute, predict, signature
+    from ..performance.prediction import machines_of, measure_compute, predict, signature
     from ..performance.timing import OneOfMany, Program
     from .bench import timed_case
 
@@ -172,8 +172,6 @@ def speed_line(
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
         return f"not predicted: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"
-    if not machine.cores:
-        machine = machine.merge(Machine(cores=launch.threads_per_rank()))
     make = lambda communicator: timed_case(made, experiment, communicator)  # noqa: E731
     model, state = make(OneOfMany(decomposition.layout))
     traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)

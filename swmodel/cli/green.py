@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..adjoint.costs.readers import outermost
 from ..config import Override, read
 from ..config.build.steppers import stepper_of
 from ..config.build.studies import section_of
 from ..config.experiment import Draft
 from ..config.parts import part_of
 from ..errors import ConfigError, DataError
-from ..models.shallow_water import ShallowWater
 from ..output.fingerprint import describe, differences
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
@@ -63,7 +63,7 @@ def case_of(file: str, overrides: Sequence[str | Override], options: Computing, 
     model, _, dt = started_with_step(made, experiment, *started.where)
     places = {name: tuple(place) for name, place in _gauges(made).positions.items()}
     if section.candidates is not None:
-        places |= section.candidates.places(_outer(model))
+        places |= section.candidates.places(outermost(model))
     until = section.until or experiment.run.until
     sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
     stepper = stepper_of(experiment.stepper, dt)
@@ -86,7 +86,7 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
     named = ", ".join(_gauges(made).positions)
     lattice = "" if section.candidates is None else ", and a lattice"
     lines = [("points", f"{len(places):,}: {named}{lattice}"), ("grid", facts.grid_line(made.grid))]
-    logs.LOGGER.info("%s", facts.table([*lines, tiles_line(_outer(model))]))
+    logs.LOGGER.info("%s", facts.table([*lines, tiles_line(outermost(model))]))
     at = clock.perf_counter()
 
     def progress(done: int, count: int, kind: str) -> None:
@@ -139,11 +139,6 @@ def bank_of(case: Case, path: Path) -> Bank:
 def _gauges(made):
     """The section [output.gauges] of the file, with the points on all grids."""
     return (made.output or made.experiment().output).gauges
-
-
-def _outer(model):
-    """The ShallowWater of the outermost grid."""
-    return model if isinstance(model, ShallowWater) else model.outer
 
 
 def _digest(model, section, until, stepper, places):

@@ -290,10 +290,12 @@ class Speed:
     ] = None
 
     def read(self) -> "Machine":
-        """The Machine that the options describe; empty without a file and a network."""
+        """The Machine that the options describe, with the cores of this process where no file has others."""
         from ..performance.prediction import Link, Machine
+        from ..runtime.launchers import threads_per_rank
 
         known = Machine() if self.machine is None else Machine.load(self.machine)
+        known = known if known.cores else known.merge(Machine(cores=threads_per_rank()))
         if self.latency is None and self.bandwidth is None:
             return known
         if self.latency is None or self.bandwidth is None:

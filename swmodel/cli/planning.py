@@ -20,7 +20,7 @@ from ..output.products.snapshots import with_bed
 from ..parallel import SerialCommunicator
 from ..parallel.decomposition import TileError
 from ..parallel.serial import OneTileCommunicator
-from ..runtime import launch, memory
+from ..runtime import memory
 from ..simulation.progress import duration
 from ..stepping.stability import largest_time_step, limits
 from . import facts
@@ -97,7 +97,7 @@ def plan_experiment(
     from ..performance.planning import Plan
 
     subject, more = _subject(case, machine, gradient)
-    here = speed.per_machine or max(machine.cores, 1)
+    here = speed.per_machine or machine.cores
     section = case.made.section("adjoint")
     given = None if section is None else section.memory
     plan = Plan(subject, machine, speed.per_machine, given or memory.available() / here)
@@ -230,9 +230,7 @@ def _machine(speed, wanted):
     from ..performance.prediction import Link, Machine
 
     machine, notes = speed.read(), []
-    if not machine.cores:
-        machine = machine.merge(Machine(cores=launch.threads_per_rank()))
-    per_machine = speed.per_machine or max(machine.cores, 1)
+    per_machine = speed.per_machine or machine.cores
     if wanted[-1] > per_machine and machine.network is None:
         machine = machine.merge(Machine(network=Link(ASSUMED_LATENCY, ASSUMED_BANDWIDTH)))
         notes.append(

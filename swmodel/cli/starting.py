@@ -24,7 +24,7 @@ from ..config.build.nests import assemble_family, driver_of, family_of, folder_o
 from ..config.build.steppers import ensemble_of, stepper_of, time_step
 from ..config.inversion import Inversion
 from ..config.parts import part_of
-from ..config.reading import Section
+from ..config.reading import leaves
 from ..config.scenario import Output
 from ..errors import ConfigError
 from ..models.shallow_water import ShallowWater
@@ -156,21 +156,9 @@ def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
     """[(key, path)] of the experiment file and of all files and folders in its sections."""
-    found = [("the experiment", draft.file)]
-
-    def look(name, value):
-        if isinstance(value, Path):
-            found.append((name, value))
-        elif isinstance(value, Section):
-            for key, part in value:
-                look(f"{name}.{key}", part)
-        elif isinstance(value, (tuple, list)):
-            for k, part in enumerate(value):
-                look(f"{name}.{k}", part)
-
-    for name, section in draft.sections.items():
-        look(name, section)
-    return found
+    found = leaves(draft.sections)
+    paths = [(".".join(map(str, path)), value) for path, value in found if isinstance(value, Path)]
+    return [("the experiment", draft.file), *paths]
 
 
 def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:

@@ -18,7 +18,7 @@ from .inversion import green_mistakes, inversion_mistakes
 from .nests import nest_mistakes
 from .parts import shipped, variable_mistakes
 from .physics import coast_mistakes, core_mistakes
-from .reading import Section
+from .reading import leaves
 from .series import TideSection
 from .toml import Mistake, mistakes_of_names
 
@@ -115,30 +115,15 @@ def _rigid_lid(stepper, output):
             yield Mistake(path, f"under a rigid lid the surface does not move: there are no {path[1]}; leave it out")
 
 
-def _expressions(value):
-    """The formulas in the value of a key: itself, those of a list, and those of a table."""
-    if isinstance(value, Expression):
-        yield value
-    within = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
-    for x in [x for _, x in value] if isinstance(value, Section) else within:
-        yield from _expressions(x)
-
-
 def _formulas(grid, sections):
     spherical = grid.type == "spherical"
-    entries = [("bathymetry", None), ("initial", None)]
-    entries += [(name, i) for name, found in sections.items() if isinstance(found, tuple) for i in range(len(found))]
-    for name, index in entries:
-        section = sections.get(name) if index is None else sections[name][index]
-        for key, formula in ((key, x) for key, value in section or () for x in _expressions(value)):
-            if unknown := formula.unknown_on(spherical):
-                path = (name, key) if index is None else (name, index, key)
-                kind = "spherical" if spherical else "cartesian"
-                yield Mistake(
-                    path,
-                    f"the formula uses {', '.join(sorted(unknown))}, which a {kind} grid does not have; "
-                    f"its coordinates are {' and '.join(COORDINATES[spherical])}",
-                )
+    for path, formula in leaves(dict(sections)):
+        if isinstance(formula, Expression) and (unknown := formula.unknown_on(spherical)):
+            yield Mistake(
+                path,
+                f"the formula uses {', '.join(sorted(unknown))}, which a {grid.type} grid does not have; its "
+                f"coordinates are {' and '.join(COORDINATES[spherical])}",
+            )
 
 
 def _boundaries(boundary, grid=None):

@@ -114,9 +114,9 @@ def shipped(base: type, kind: str | None = None) -> dict[str, type]:
     return shipped_parts(base, kind)
 
 
-def sections_of(base: type, kind: str | None = None, common: type = PartSection) -> dict[str, type[PartSection]]:
+def sections_of(base: type, kind: str | None = None) -> dict[str, type[PartSection]]:
     """{type: section class} of this package's parts."""
-    return {name: section_for(cls, name, common) for name, cls in shipped(base, kind).items()}
+    return {name: section_for(cls, name) for name, cls in shipped(base, kind).items()}
 
 
 def section_for(cls: type, name: str | None = None, common: type = PartSection) -> type[PartSection]:

@@ -59,7 +59,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
     },
 }
 LIGHT = {"xla_backend_optimization_level": 1}  # operations of XLA take longer
-HOW, SUFFIX, YES = "compiled", "answer", "yes"  # of the file in the cache
+ANSWER, YES = ("compiled", "answer"), "yes"  # (how, suffix) of a file in the cache, and its text
 MOST_IN_FLIGHT = 8  # calls whose results may be incomplete
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
 _calls = itertools.count(1)
@@ -99,8 +99,9 @@ def compiler_options(light: bool = False) -> dict[str, str | bool | int] | None:
     def write_answer(path):
         path.write_text(YES if _are_known(options) else "no")
 
+    how, suffix = ANSWER
     try:
-        answer = cache.find(what, HOW, SUFFIX) or cache.make(what, HOW, write_answer, SUFFIX)
+        answer = cache.find(what, how, suffix) or cache.make(what, how, write_answer, suffix)
         known = answer.read_text() == YES
     except OSError:  # the folder has gone, or its disk is full
         known = _are_known(options)
