@@ -38,9 +38,8 @@ from ..simulation.progress import duration
 from ..stencils.compiled import graph_text, write_source
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import loops_of_adjoint, loops_of_steps
-from . import facts
+from . import facts, starting
 from .options import Speed
-from .starting import begin_alone, simulation_of, started_with_step
 
 if TYPE_CHECKING:
     from ..performance.prediction import Machine
@@ -71,12 +70,12 @@ def explain_experiment(
     if bandwidth is not None and not bandwidth > 0:
         raise ConfigError(f"--bandwidth {bandwidth:g} is not positive; give bytes a second, as 2e10.")
     draft = read(file, overrides)
-    made = begin_alone(draft, here=True)
+    made = starting.begin_alone(draft, here=True)
     experiment = made.experiment()
-    model, state, dt = started_with_step(made, experiment, "serial", None, experiment.run.engine)
+    model, state, dt = starting.started_with_step(made, experiment, "serial", None, experiment.run.engine)
     if adjoint and model.members is not None:
         raise ConfigError("--adjoint lists the loops of one run, and the file has an [ensemble]; leave one out.")
-    simulation = simulation_of(made, model, state, dt)
+    simulation = starting.simulation_of(made, model, state, dt)
     engine, why = simulation.engine
     lines = [
         ("experiment", experiment.run.title or draft.file.stem),

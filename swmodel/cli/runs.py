@@ -25,27 +25,11 @@ from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from ..stepping.stability import largest_time_step, limits
-from . import facts, logs
+from . import facts, logs, starting
 from .logs import profiled
 from .model_remarks import model_remarks, wave_remarks
 from .options import Resumed, Run
 from .remarks import remarks
-from .starting import (
-    RECORD,
-    add_outputs,
-    add_outputs_of_nests,
-    attributes_of,
-    begin,
-    files_of_nests,
-    files_of_run,
-    inputs_of,
-    merged,
-    named_files,
-    nest_lines,
-    prepare_paths,
-    simulation_of,
-    started_with_step,
-)
 
 RESUMED = "the restart from which the run continues"
 
@@ -84,7 +68,7 @@ def _draft_of_restart(path, overrides, options):
     head, _, text = str(restart.attributes.get("config", "")).partition("\n")
     anywhere = [Override("any ranks", ("run", key), "auto") for key in ("communicator", "layout", "devices")]
     same_step = Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"]))
-    original = Path(head.removeprefix(RECORD)) if head.startswith(RECORD) else None
+    original = Path(head.removeprefix(starting.RECORD)) if head.startswith(starting.RECORD) else None
     if options.experiment is not None:
         draft = read(options.experiment, overrides)
         stepper = draft.sections.get("stepper")
@@ -130,13 +114,13 @@ def _run(draft, options, restart):
     from ..simulation.program import compile_ahead
 
     begun = clock.perf_counter()
-    process, made, experiment, folder = begin(draft, options, nested=True)
+    process, made, experiment, folder = starting.begin(draft, options, nested=True)
     if options.debug:
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
     driver = _simulation(made, experiment, process, options.overwrite)
     simulation = driver.outer if made.nests else driver
-    inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
-    files, of_nests = _add_files(made, driver, folder, inputs, options.overwrite or restart is not None)
+    inputs = starting.inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
+    files = _add_files(made, driver, folder, inputs, options.overwrite or restart is not None)
     message = "" if restart is None else _resume(driver, made, restart, folder, options.force)
     if restart is not None and not same_file(folder, restart.parent):
         message += f" Its output is in {folder}."
@@ -144,7 +128,7 @@ def _run(draft, options, restart):
         compile_ahead(simulation)
     _announce(made, experiment, simulation, process)
     if made.nests:
-        logs.LOGGER.info("%s", facts.table(nest_lines(made, driver.family, simulation.dt)))
+        logs.LOGGER.info("%s", facts.table(starting.nest_lines(made, driver.family, simulation.dt)))
     if message:
         logs.LOGGER.info("%s", message)
     model = simulation.model
@@ -156,24 +140,23 @@ def _run(draft, options, restart):
     with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
         took = _steps(driver, simulation, experiment, options)
         if simulation.communicator.is_root:
-            every = merged([files, *of_nests.values()])
+            every = starting.merged(files.values())
             if any(every.values()):
                 logs.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
             for one in made.nests:
-                _figures(of_nests[one.name], one.made.experiment(), options.plot)
-            _conclude(files, every, experiment, options.plot)
+                _figures(files[one.name], one.made.experiment(), options.plot)
+            _conclude(files[""], every, experiment, options.plot)
 
 
 def _add_files(made, driver, folder, inputs, replaces):
-    """Add the files of all grids to their simulations: (those of the outermost grid, {nest: its own}); collective."""
-    experiment, communicator = made.experiment(), (driver.outer if made.nests else driver).communicator
-    files, of_nests = files_of_run(experiment.output, folder), files_of_nests(made, folder)
-    every = merged([files, *of_nests.values()])
-    communicator.from_root(lambda: _check_files(every, inputs))
-    communicator.from_root(lambda: prepare_paths(sum(every.values(), []), replaces))
-    add_outputs(made, driver.outer if made.nests else driver, folder)
-    add_outputs_of_nests(made, driver, folder)
-    return files, of_nests
+    """Add the files of all grids to their simulations; returns those of `files_of_grids`; collective."""
+    simulation, files = driver.outer if made.nests else driver, starting.files_of_grids(made, folder)
+    every = starting.merged(files.values())
+    simulation.communicator.from_root(lambda: _check_files(every, inputs))
+    simulation.communicator.from_root(lambda: starting.prepare_paths(sum(every.values(), []), replaces))
+    starting.add_outputs(made, simulation, folder)
+    starting.add_outputs_of_nests(made, driver, folder)
+    return files
 
 
 def _after_signal(name, complete):
@@ -209,18 +192,18 @@ def _resume(driver, made, restart, folder, force):
 def _simulation(made, experiment, process, overwrite) -> Any:
     """The Simulation of an experiment, or its NestedSimulation."""
     where = process.communicator, experiment.run.layout, experiment.run.engine
-    model, state, dt = started_with_step(made, experiment, *where)
+    model, state, dt = starting.started_with_step(made, experiment, *where)
     options = {
-        **attributes_of(made),
+        **starting.attributes_of(made),
         "overwrite": overwrite,
         "stages_per_exchange": experiment.run.stages_per_exchange,
     }
-    return simulation_of(made, model, state, dt, **options)
+    return starting.simulation_of(made, model, state, dt, **options)
 
 
 def _check_files(files, inputs):
     """Raise ConfigError if outputs are inputs or one another; the restart that is resumed may be overwritten."""
-    named = named_files(files)
+    named = starting.named_files(files)
     check_apart(named)
     for what, path in named:
         check_apart([(what, path)], [known for known in inputs if what != "output.restart" or known[0] != RESUMED])

@@ -25,7 +25,6 @@ from ..config.build.steppers import ensemble_of, stepper_of, time_step
 from ..config.inversion import Inversion
 from ..config.parts import part_of
 from ..config.reading import leaves
-from ..config.scenario import Output
 from ..errors import ConfigError
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
@@ -161,8 +160,15 @@ def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
     return [("the experiment", draft.file), *paths]
 
 
-def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:
-    """{key of [output]: paths} of the files that a run writes into `folder`, from its section [output]."""
+def files_of_grids(made: Assembly, folder: Path) -> dict[str, dict[str, list[Path]]]:
+    """{nest, "" for the outermost grid: {key of [output]: paths}} of the files that a run writes into `folder`."""
+    found = {"": _files_of(made.experiment().output, folder)}
+    return found | {
+        one.name: _files_of(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests
+    }
+
+
+def _files_of(output, folder):
     files: dict[str, list[Path]] = {kind: [] for kind, _ in output if kind != "folder"}
     for (_, kind, *_), section in output.files():
         files[str(kind)].append(folder / section.file)
@@ -200,7 +206,7 @@ def _add(simulation, kind, section, path):
 
 
 def named_files(files: dict[str, list[Path]]) -> list[tuple[str, Path]]:
-    """[(key of the experiment, path)] of the result of `files_of_run`."""
+    """[(key of the experiment, path)] of {key of [output]: paths}."""
     return [(f"output.{kind}", path) for kind, paths in files.items() for path in paths]
 
 
@@ -237,11 +243,6 @@ def merged(files: Iterable[dict[str, list[Path]]]) -> dict[str, list[Path]]:
         for kind, paths in one.items():
             every.setdefault(kind, []).extend(paths)
     return every
-
-
-def files_of_nests(made: Assembly, folder: Path) -> dict[str, dict[str, list[Path]]]:
-    """{nest: {key of [output]: paths}} of the files of nests, where those of the run are in `folder`."""
-    return {one.name: files_of_run(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests}
 
 
 def add_outputs_of_nests(made: Assembly, driver: NestedSimulation, folder: Path) -> None:

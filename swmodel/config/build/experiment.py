@@ -36,18 +36,7 @@ from ..scenario import bytes_of_gauges, bytes_of_outputs
 from ..sections import MapFile
 from ..series import SeriesSection
 from ..toml import Mistake
-from .fields import (
-    bathymetry_of,
-    check_levees,
-    check_map,
-    grid_of,
-    is_evaluated_whole,
-    levels_of,
-    map_of,
-    on_grid,
-    rough_bottom_of,
-    tracer_of,
-)
+from . import fields
 from .series import check_record, check_tides, series_of, stress_of
 from .sources import motion_after_survey, motion_of
 
@@ -118,32 +107,32 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
     made = Assembly(draft, draft.sections.get("output"))
     if made.section("grid") is None:
         return made
-    made.grid = made.attempt(("grid",), grid_of, made.section("grid"))
+    made.grid = made.attempt(("grid",), fields.grid_of, made.section("grid"))
     if made.grid is None:
         return made
-    made.attempt(("grid",), _check_memory if here or is_evaluated_whole(made.grid) else _check_tile, made, ranks)
+    made.attempt(("grid",), _check_memory if here or fields.is_evaluated_whole(made.grid) else _check_tile, made, ranks)
     if any(mistake.path == ("grid",) for mistake in made.mistakes):
         return made
     if made.section("run") is not None:
         made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
-    if made.section("bathymetry") is not None:
+    if (floor := made.section("bathymetry")) is not None:
         wetting = getattr(made.section("model"), "wetting", None)
-        made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid, wetting)
-        if made.bathymetry is not None and is_evaluated_whole(made.grid):
+        made.bathymetry = made.attempt(("bathymetry",), fields.bathymetry_of, floor, made.grid, wetting)
+        if made.bathymetry is not None and fields.is_evaluated_whole(made.grid):
             made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
-        if (levees := made.section("bathymetry").levees) is not None:
-            made.attempt(("bathymetry", "levees"), check_levees, levees, made.grid)
-    made.attempt_each("dissipation", check_map, made)
+        if floor.levees is not None:
+            made.attempt(("bathymetry", "levees"), fields.check_levees, floor.levees, made.grid)
+    made.attempt_each("dissipation", fields.check_map, made)
     made.attempt_each("forcing", check_record, made)
     made.attempt_each("boundary", check_record, made)
     made.attempt_each("boundary", check_tides, made)
     made.attempt(("model", "core"), _check_core, made)
     if (run := made.section("run")) is not None:
         made.forcing = made.attempt_each("forcing", _forcing, made.grid, run)
-        made.tracers = made.attempt_each("tracer", tracer_of, made.grid, run)
+        made.tracers = made.attempt_each("tracer", fields.tracer_of, made.grid, run)
     source = made.section("source")
     faults = None if source is None else made.attempt(("source",), source.faults_on, made.grid, run and run.start)
-    if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
+    if made.bathymetry is not None and made.output is not None and made.output.gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
         of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # of a large grid: not yet surveyed
@@ -198,7 +187,9 @@ def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: i
 def _check_core(made):
     """Raise ConfigError for land under the pseudo-spectral core; the sections alone do not show where land is."""
     model = made.section("model")
-    if model is None or made.bathymetry is None or model.core != "pseudo_spectral" or not is_evaluated_whole(made.grid):
+    if model is None or model.core != "pseudo_spectral":
+        return
+    if made.bathymetry is None or not fields.is_evaluated_whole(made.grid):
         return
     land = sum(int((~made.bathymetry.wet.block(*block)).sum()) for block in blocks_of(made.grid.shape))
     if land:
@@ -312,7 +303,7 @@ def options_of(made: Assembly) -> dict[str, Any]:
 
     experiment = made.experiment()
     floor = experiment.bathymetry
-    levees = () if floor.levees is None else sw.read_levees(floor.levees, *levels_of(floor))
+    levees = () if floor.levees is None else sw.read_levees(floor.levees, *fields.levels_of(floor))
     return dict(
         gravity=experiment.model.gravity,
         coriolis=None if experiment.coriolis.type == "none" else part_of(experiment.coriolis, None),
@@ -358,13 +349,13 @@ def _term(section, grid, run, gravity=GRAVITY):
         arguments["start"] = run.start
     computed = {}
     if (floor := getattr(section, "rough_bottom", None)) is not None:
-        computed = rough_bottom_of(floor, grid)
+        computed = fields.rough_bottom_of(floor, grid)
     for name in (positions.keys() & arguments.keys()) - computed.keys():
         value, at = arguments[name], positions[name]
         if isinstance(value, SeriesSection):
             arguments[name] = series_of(value, grid, name, run, section, gravity)
         elif isinstance(value, MapFile):
-            arguments[name] = map_of(value, grid, rules[name])
+            arguments[name] = fields.map_of(value, grid, rules[name])
         else:
-            arguments[name] = on_grid(value, grid, at, name)
+            arguments[name] = fields.on_grid(value, grid, at, name)
     return section.part(**arguments | computed)
