@@ -118,11 +118,8 @@ def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: 
     if options.verify:
         overrides = [*overrides, Override("--verify", ("model", "precision"), "float64")]
     draft = read(file, overrides)
-    draft.experiment()
     section = studies.section_of(draft, "adjoint", options.verify)
     section = _with_length(section, options)
-    if draft.sections.get("ensemble") is not None:
-        raise ConfigError(f"{draft.file}: an [ensemble] has no adjoint of its own; take that section out.")
     study = _study(draft, section, options)
     if options.verify:
         verify(study, options)

@@ -21,7 +21,6 @@ from ..parallel.communicator import Communicator
 from ..runtime import launch
 from ..runtime.launch import Process
 from ..runtime.launchers import placement
-from ..runtime.version import VERSION, git_commit
 from ..stepping.stability import limits
 from . import facts
 from .logs import profiled
@@ -145,7 +144,7 @@ def _steps(subject, communicator, options):
     bandwidth = float(communicator.host_sum(np.array([triad_bandwidth(triad)]))[0])
     hosts = placements(communicator)
     lines = [
-        ("swmodel", f"{VERSION}{_commit(communicator)}"),
+        ("swmodel", facts.version_text(communicator.is_root)),
         ("case", f"{subject}, {subject.precision}"),
         ("ranks", f"{facts.ranks_line(model.decomposition)}, {communicator.name}; {_where()}"),
         *_figures(program, cells, statistics.median(times), bandwidth),
@@ -219,11 +218,6 @@ def _where():
 
     threads = launch.threads_per_rank()
     return f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()
-
-
-def _commit(communicator):
-    commit = git_commit() if communicator.is_root else None
-    return f" ({commit})" if commit else ""
 
 
 # -- measurements for predictions -------------------------------------------------------------------------------------

@@ -53,10 +53,7 @@ class Case(NamedTuple):
 def case_of(file: str, overrides: Sequence[str | Override], options: Computing, nested: bool = False) -> Case:
     """The Case of an experiment file, with nests if `nested`; starts processes and devices."""
     draft = read(file, overrides)
-    draft.experiment()
     section: Any = section_of(draft, "green")
-    if draft.sections.get("ensemble") is not None:
-        raise ConfigError(f"{draft.file}: an [ensemble] has no bank; take that section out.")
     started = starting.begin(draft, options, nested=nested)
     made, experiment = started.made, started.experiment
     model, _, dt = starting.started_with_step(made, experiment, *started.where)

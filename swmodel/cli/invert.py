@@ -52,10 +52,7 @@ class Study:
 def invert_experiment(file: str, overrides: Sequence[str | Override], options: Inverted) -> None:
     """Invert the observations of an experiment file."""
     draft = read(file, overrides)
-    draft.experiment()
     section = section_of(draft, "inversion")
-    if draft.sections.get("ensemble") is not None:
-        raise ConfigError(f"{draft.file}: an [ensemble] cannot be inverted; take that section out.")
     if options.withhold is not None:
         section = section.replaced(withhold=options.withhold)
     begun = clock.perf_counter()

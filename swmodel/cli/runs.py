@@ -22,7 +22,7 @@ from ..runtime import launch
 from ..runtime.launchers import binding_warning
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
-from ..runtime.version import VERSION, git_commit, versions
+from ..runtime.version import versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from ..stepping.stability import largest_time_step, limits
 from . import facts, logs, starting
@@ -218,16 +218,15 @@ def _announce(made, experiment, simulation, process):
     what, whose = ("devices", "together") if model.communicator.name == "sharded" else ("ranks", "each")
     threads = f"{process.threads} thread{'s' * (process.threads > 1)} {whose}"
     where = threads if device.platform == "cpu" else f"{device.device_kind} {process.gpu or ''}".strip()
-    commit = git_commit() if simulation.communicator.is_root else None
     lines = [
-        ("swmodel", f"{VERSION}{f' ({commit})' if commit else ''}  {experiment.run.title}"),
+        ("swmodel", f"{facts.version_text(simulation.communicator.is_root)}  {experiment.run.title}"),
         ("grid", facts.grid_line(made.grid)),
         ("sea floor", facts.sea_line(model.sea_floor, model.grid.nx * model.grid.ny)),
         *facts.layers_lines(model),
         (what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
         ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
         ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
-        ("engine", _engine_line(simulation)),
+        ("engine", facts.engine_line(*simulation.engine, simulation.stages)),
     ]
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
@@ -242,22 +241,10 @@ def _announce(made, experiment, simulation, process):
         *(remarks(experiment, model.grid, simulation.dt, deepest) if model.communicator.is_root else ()),
         *(model_remarks(experiment, model) if model.communicator.is_root else ()),
         *wave_remarks(made, model, simulation.state),
-        _shared_cores_warning(simulation),
+        binding_warning(launch.load_mpi().COMM_WORLD) if simulation.communicator.name == "mpi" else None,
     ]:
         if warning:
             logs.LOGGER.warning("%s", warning)
-
-
-def _engine_line(simulation):
-    how, stages = facts.engine_line(*simulation.engine), simulation.stages
-    return how if stages == 1 else f"{how}, a halo exchange every {stages} stages"
-
-
-def _shared_cores_warning(simulation):
-    """A warning if ranks share cores; collective."""
-    if simulation.communicator.name != "mpi":
-        return None
-    return binding_warning(launch.load_mpi().COMM_WORLD)
 
 
 IMPORTED = clock.monotonic()
