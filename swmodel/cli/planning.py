@@ -127,19 +127,14 @@ def _case(file, overrides, wanted):
     grid = draft.sections.get("grid")
     cells = 0 if grid is None else grid.nx * grid.ny
     feasible = max((n for n in wanted if n <= cells // 64), default=1)
-    made = begin_alone(draft, feasible if cells > LARGEST_WHOLE_GRID else _given(draft))
+    layout = getattr(draft.sections.get("run"), "layout", None) or (1,)
+    made = begin_alone(draft, feasible if cells > LARGEST_WHOLE_GRID else math.prod(layout))
     experiment = made.experiment()
     if experiment.ensemble is not None:
         raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")
     stepper = stepper_of(experiment.stepper)
     dt = made.require(("stepper", "dt"), time_step, experiment, _limits(made, experiment, stepper))
     return Case(made, experiment, stepper_of(experiment.stepper, dt), dt)
-
-
-def _given(draft):
-    """The number of ranks of the file's own layout, or 1."""
-    run = draft.sections.get("run")
-    return 1 if run is None or run.layout is None else math.prod(run.layout)
 
 
 def _limits(made, experiment, stepper):

@@ -119,7 +119,7 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         wetting = getattr(made.section("model"), "wetting", None)
         made.bathymetry = made.attempt(("bathymetry",), fields.bathymetry_of, floor, made.grid, wetting)
         if made.bathymetry is not None and fields.is_evaluated_whole(made.grid):
-            made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
+            made.bathymetry = made.attempt(("bathymetry",), made.bathymetry.surveyed, SerialCommunicator())
         if floor.levees is not None:
             made.attempt(("bathymetry", "levees"), fields.check_levees, floor.levees, made.grid)
     made.attempt_each("dissipation", fields.check_map, made)
@@ -221,11 +221,6 @@ def _check_gauges(made):
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
-
-
-def _surveyed(floor):
-    """A SeaFloor whose land and lakes one process has found."""
-    return floor.surveyed(SerialCommunicator())
 
 
 def _forcing(section, grid, run):
