@@ -143,11 +143,8 @@ class Draft:
     def sentences(self, more: Sequence[Mistake] = ()) -> list[str]:
         """All mistakes, including `more`, as sentences with file and line, in the order of the file."""
         found = [dataclasses.replace(m, path=as_written(m.path, self.raw)) for m in (*self.mistakes, *more)]
-        found.sort(key=self._order)
+        found.sort(key=lambda mistake: line_of(self.lines, mistake.path) or 0)
         return list(dict.fromkeys(m.sentence(self.file, self.lines, self.overrides) for m in found))
-
-    def _order(self, mistake):
-        return line_of(self.lines, mistake.path) or 0
 
     def experiment(self, more: Sequence[Mistake] = ()) -> Experiment:
         """The Experiment; raises ConfigError with every mistake if there are any."""

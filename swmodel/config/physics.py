@@ -313,7 +313,10 @@ def core_mistakes(
         )
     if model.core == "finite_differences":
         return
-    yield from _not_spectral(model, grid, boundary, tracer) if spectral else _not_filtered(grid)
+    if spectral:
+        yield from _not_spectral(model, grid, boundary, tracer)
+    elif grid is not None and grid.type != "spherical":
+        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
     if run is not None and run.engine == "fused":
         yield Mistake(("run", "engine"), f"'fused' makes loops of differences, and '{model.core}' has none; use 'auto'")
     if stepper is not None and _takes_parts(stepper.part):
@@ -329,11 +332,6 @@ def core_mistakes(
 
 def _takes_parts(stepper):
     return stepper.needs_parts or stepper.is_implicit
-
-
-def _not_filtered(grid):
-    if grid is not None and grid.type != "spherical":
-        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
 
 
 def _not_spectral(model, grid, boundary, tracer):

@@ -37,7 +37,7 @@ import time as clock
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.core
@@ -46,8 +46,6 @@ import jaxlib
 from . import cache
 from .launchers import launched_ranks, threads_per_rank
 from .private import compilation_cache
-
-T = TypeVar("T")
 
 OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
     "cpu": {"xla_cpu_use_fusion_emitters": False},
@@ -161,18 +159,11 @@ def jit(
             jax.block_until_ready(results)
         return results
 
-    ahead = {name: functools.partial(_called, compiled, light, name) for name in ("trace", "lower")}
-    return _with(call, **ahead)
+    def ahead(name, *arguments, **keywords):
+        return getattr(compiled(light(*arguments)), name)(*arguments, **keywords)
 
-
-def _called(compiled, light, name, *arguments, **keywords):
-    return getattr(compiled(light(*arguments)), name)(*arguments, **keywords)
-
-
-def _with(function: T, **attributes: object) -> T:
-    """`function`, with these attributes."""
-    vars(function).update(attributes)
-    return function
+    vars(call).update({name: functools.partial(ahead, name) for name in ("trace", "lower")})
+    return call
 
 
 SUFFIX = "program"
