@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import Assembly, assemble, model_of
+from ..config.build.experiment import assemble, model_of
 from ..config.build.fields import state_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.sections import read_layout
@@ -90,23 +90,16 @@ class Experiment:
     make_communicator = Basin.make_communicator
 
     def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
-        return timed_case(self.made, self.experiment, communicator, self)
+        """(ShallowWater, State) on a communicator; the stepper gets its time step."""
+        made, experiment = self.made, self.experiment
+        model = model_of(made, communicator)
+        state = state_of(experiment.initial, model)
+        found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
+        self.stepper = stepper_of(experiment.stepper, made.require(("stepper", "dt"), time_step, experiment, found))
+        return model, state
 
     def __str__(self):
         return f"{self.name}, {self.shape[1]} x {self.shape[0]} cells, {type(self.stepper).__name__}"
-
-
-def timed_case(
-    made: Assembly, experiment: Any, communicator: Communicator, subject: Experiment | None = None
-) -> tuple[ShallowWater, State]:
-    """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
-    model = model_of(made, communicator)
-    state = state_of(experiment.initial, model)
-    if subject is not None:
-        stepper = stepper_of(experiment.stepper)
-        found = made.require(("stepper",), limits, model, stepper, state)
-        subject.stepper = stepper_of(experiment.stepper, made.require(("stepper", "dt"), time_step, experiment, found))
-    return model, state
 
 
 def _shape(text):

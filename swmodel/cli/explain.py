@@ -163,7 +163,6 @@ def speed_line(
     """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
     from ..performance.prediction import machines_of, measure_compute, predict, signature
     from ..performance.timing import OneOfMany, Program
-    from .bench import timed_case
 
     machine, notes = speed.read(), []
     stepper = stepper_of(experiment.stepper, dt)
@@ -171,7 +170,11 @@ def speed_line(
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
         return f"not predicted: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"
-    make = lambda communicator: timed_case(made, experiment, communicator)  # noqa: E731
+
+    def make(communicator):
+        model = model_of(made, communicator)
+        return model, state_of(experiment.initial, model)
+
     model, state = make(OneOfMany(decomposition.layout))
     traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)
     compute = machine.compute_of(signature(model, stepper))

@@ -134,9 +134,8 @@ class Plan:
             size,
             subject.steps * found.seconds,
         )
-        return row if subject.gradient is None else self._with_gradient(row, subject.gradient, cells)
-
-    def _with_gradient(self, row, gradient, cells):
+        if (gradient := subject.gradient) is None:
+            return row
         levels, memory = gradient.segments(cells, max(self.available - row.memory, 0.0))
         seconds = (gradient.ratio + levels - 1) * row.compute + (levels + 1) * row.exchange
         return dataclasses.replace(
