@@ -245,8 +245,11 @@ def _storms(experiment, grid):
 
 def _reach_of_storm(name, entry, experiment, grid):
     """Warnings of a storm that is never near the grid, and of one that is smaller than its cells."""
-    storm = _cyclone(entry, experiment)
-    if storm is None or not grid.spherical:
+    if not grid.spherical:
+        return
+    try:
+        storm = storm_of(entry, experiment.run)
+    except SwmodelError:  # another check refuses it
         return
     times = np.linspace(0.0, experiment.run.until, 200)
     x, y, radius, b = (np.interp(times, storm.times, getattr(storm, key)) for key in ("x", "y", "radius", "b"))
@@ -296,14 +299,6 @@ def _winds_of_storm(name, entry, experiment, storm):
             f"place of {track_winds[k]:.3g} m/s on {moments[k]:%Y-%m-%d %H:%M}; correct the pressures or winds, or "
             "end the run before a storm dies."
         )
-
-
-def _cyclone(entry, experiment):
-    """The Cyclone of a section; None for one that another check refuses."""
-    try:
-        return storm_of(entry, experiment.run)
-    except SwmodelError:
-        return None
 
 
 # -- inversions --------------------------------------------------------------------------------------------------------
