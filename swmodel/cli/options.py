@@ -339,15 +339,12 @@ def command(app: typer.Typer, *lines: str) -> Callable[[Callable], Callable]:
         functools.update_wrapper(called, function)
         parameters = [parameter for name, parameter in own.parameters.items() if name != "given"] + more
         if "debug" not in names:
-            parameters.append(inspect.Parameter("debug", _KEYWORD, default=False, annotation=Debug))
+            parameters.append(_option("debug", False, Debug))
         called.__signature__ = own.replace(parameters=parameters)
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return app.command(epilog=epilog)(called)
 
     return add
-
-
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def _parameters_of(group):
@@ -358,7 +355,11 @@ def _parameters_of(group):
     names = dict.fromkeys(
         name for cls in group.__mro__ for name in vars(cls).get("__annotations__", ()) if name in fields
     )
-    return [inspect.Parameter(name, _KEYWORD, default=fields[name].default, annotation=kinds[name]) for name in names]
+    return [_option(name, fields[name].default, kinds[name]) for name in names]
+
+
+def _option(name, default, annotation):
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def overrides_of(

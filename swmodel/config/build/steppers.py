@@ -203,14 +203,14 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
 
 
 def members_of(
-    made: Assembly, model_of: Callable[[Draft], Any], state_of: Callable[[Draft, Any, int], Any]
+    made: Assembly, make_model: Callable[[Draft], Any], make_state: Callable[[Draft, Any, int], Any]
 ) -> tuple[list, list, dict[str, list]]:
     """([model], [state], {name of what varies: values}) of the members of an Assembly; collective.
 
     Args:
         made: the Assembly of the file.
-        model_of: makes the model of a member's Draft. Members that differ in [initial] alone share it.
-        state_of: makes the first state of a member's Draft, its model and its number.
+        make_model: makes the model of a member's Draft. Members that differ in [initial] alone share it.
+        make_state: makes the first state of a member, of its Draft, its model and its number.
     """
     drafts, varied = member_drafts(made.draft), cast(Any, made.experiment().ensemble).varied
     models, states, known = [], [], {}
@@ -218,9 +218,9 @@ def members_of(
         key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
         with _of_member(k):
             if key not in known:
-                known[key] = model_of(draft)
+                known[key] = make_model(draft)
             models.append(known[key])
-            states.append(state_of(draft, known[key], k))
+            states.append(make_state(draft, known[key], k))
     values = {name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()}
     return models, states, values
 
