@@ -87,11 +87,10 @@ def _draft_of_restart(path, overrides, options):
 
 def _check_start(path, was, draft, options):
     """Raise if the run of the experiment file starts from another state than the run that wrote the restart."""
-    key = "initial"
-    if was.raw.get(key) != draft.raw.get(key) and not {key, "all"} & set(options.force.split(",")):
+    if was.raw.get("initial") != draft.raw.get("initial") and not {"initial", "all"} & set(options.force.split(",")):
         raise ConfigError(
-            f"{path} is of another run than {draft.file} describes: their [{key}] sections differ. Start a new run, or "
-            f"add --force {key} if the change is meant."
+            f"{path} is of another run than {draft.file} describes: their [initial] sections differ. Start a new run, "
+            "or add --force initial if the change is meant."
         )
 
 
