@@ -171,10 +171,9 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
         logs.LOGGER.warning("%s", remark)
     harbours = posterior.harbours(points, threshold)
     say("%s", facts.columns(_harbour_rows(harbours, posterior.scores(records))))
-    draws = xr.DataArray(posterior.amplitudes(DRAWS), dims=("draw", "source"), attrs={"units": "m"})
     waves = harbours.rename({name: f"wave_{name}" for name in ("height", "arrival", "reached")})
     whole = xr.merge([posterior.predict(points), posterior.sources(), waves])
-    whole["drawn_amplitude"] = draws
+    whole["drawn_amplitude"] = ("draw", "source"), posterior.amplitudes(DRAWS), {"units": "m"}
     whole.attrs |= {name: bank.about[name] for name in RUPTURE if name in bank.about}
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
     with replacing(options.output) as part:

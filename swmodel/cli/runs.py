@@ -215,6 +215,7 @@ def _announce(made, experiment, simulation, process):
     longest = largest_time_step(found) if found else np.inf
     device = jax.local_devices()[0]
     what, whose = ("devices", "together") if model.communicator.name == "sharded" else ("ranks", "each")
+    engine, why = simulation.engine
     threads = f"{process.threads} thread{'s' * (process.threads > 1)} {whose}"
     where = threads if device.platform == "cpu" else f"{device.device_kind} {process.gpu or ''}".strip()
     lines = [
@@ -225,7 +226,7 @@ def _announce(made, experiment, simulation, process):
         (what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
         ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
         ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
-        ("engine", facts.engine_line(*simulation.engine, simulation.stages)),
+        ("engine", facts.engine_line(engine, why, simulation.stages)),
     ]
     if made.summary is not None:
         lines.append(("source", str(made.summary)))

@@ -57,17 +57,8 @@ Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # p
 SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states that each grid evaluates alike
 
 
-def nest_mistakes(nest: Any, sections: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Mistakes of nests, and of sections that do not fit them."""
-    if not nest:
-        return
-    run, model, stepper, initial = (sections.get(name) for name in ("run", "model", "stepper", "initial"))
-    if getattr(sections.get("ensemble"), "perturbation", None) is not None:
-        text = (
-            "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "
-            'value for each member, as "initial.amplitude" = [0.5, 1.0], or leave [[nest]] out'
-        )
-        yield Mistake(("ensemble", "perturbation"), text)
+def nest_mistakes(nest: Any, sections: Mapping[str, Any], run: Any = None, initial: Any = None) -> Iterator[Mistake]:
+    """Mistakes of nests."""
     before: list[str] = []
     for k, each in enumerate(nest):
         if each.inside is not None and each.inside not in before:
@@ -87,11 +78,26 @@ def nest_mistakes(nest: Any, sections: Mapping[str, Any]) -> Iterator[Mistake]:
             yield Mistake(("nest", k), text)
         yield from _restart_mistakes(k, each, sections.get("output"))
     yield from _folder_mistakes(nest)
-    for k, table in enumerate(getattr(sections.get("inversion"), "observations", ())):
+    if nest:
+        yield from _shores_of_linear(sections)
+
+
+def mistakes_beside_nests(
+    nest: Any, ensemble: Any = None, inversion: Any = None, model: Any = None, stepper: Any = None, run: Any = None
+) -> Iterator[Mistake]:
+    """Mistakes of sections that do not fit nests."""
+    if not nest:
+        return
+    if ensemble is not None and ensemble.perturbation is not None:
+        text = (
+            "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "
+            'value for each member, as "initial.amplitude" = [0.5, 1.0], or leave [[nest]] out'
+        )
+        yield Mistake(("ensemble", "perturbation"), text)
+    for k, table in enumerate(() if inversion is None else inversion.observations):
         if table.type == "tracks":
             text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
             yield Mistake(("inversion", "observations", k), text)
-    yield from _shores_of_linear(sections)
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)

@@ -204,7 +204,7 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
 
 def members_of(
     made: Assembly, make_model: Callable[[Draft], Any], make_state: Callable[[Draft, Any, int], Any]
-) -> tuple[list, list, dict[str, list]]:
+) -> tuple[list, list, dict[str, Sequence]]:
     """([model], [state], {name of what varies: values}) of the members of an Assembly; collective.
 
     Args:
@@ -221,7 +221,9 @@ def members_of(
                 known[key] = make_model(draft)
             models.append(known[key])
             states.append(make_state(draft, known[key], k))
-    values = {name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()}
+    values: dict[str, Sequence] = {
+        name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()
+    }
     return models, states, values
 
 
