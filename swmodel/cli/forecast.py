@@ -171,9 +171,9 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
         logs.LOGGER.warning("%s", remark)
     harbours = posterior.harbours(points, threshold)
     say("%s", facts.columns(_harbour_rows(harbours, posterior.scores(records))))
-    draws = xr.DataArray(posterior.amplitudes(DRAWS), dims=("draw", "source"), attrs={"units": "m"})
-    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)])
-    whole["drawn_amplitude"] = draws
+    waves = harbours.rename({name: f"wave_{name}" for name in ("height", "arrival", "reached")})
+    whole = xr.merge([posterior.predict(points), posterior.sources(), waves])
+    whole["drawn_amplitude"] = ("draw", "source"), posterior.amplitudes(DRAWS), {"units": "m"}
     whole.attrs |= {name: bank.about[name] for name in RUPTURE if name in bank.about}
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
     with replacing(options.output) as part:
@@ -199,10 +199,6 @@ def _moments(begin, until):
     """The times [s] of the forecasts on a page before the last one, at `until`: whole minutes, if there are so few."""
     minutes = np.ceil(np.linspace(begin / 60.0, until / 60.0, PLACES + 1)[1:])
     return [60.0 * minute for minute in np.unique(minutes) if 60.0 * minute < until]
-
-
-def _prefixed(harbours):
-    return harbours.rename({"height": "wave_height", "arrival": "wave_arrival", "reached": "wave_reached"})
 
 
 def _harbour_rows(harbours: xr.Dataset, scores: xr.Dataset) -> list[list[str]]:

@@ -274,11 +274,8 @@ COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cos
 CostSection = Annotated[Any, one_of(*COSTS.values(), ArrivalTime, bases=(costs.Cost,), make=cost_section)]
 
 
-def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def cost_mistakes(adjoint: Any, sections: Mapping[str, Any], output: Any = None) -> Iterator[Mistake]:
     """Mistakes of the gauges and tracers that the cost names."""
-    adjoint, output = sections.get("adjoint"), sections.get("output")
-    if adjoint is None:
-        return
     if output is not None and isinstance(adjoint.cost, _AtGauges):
         yield from adjoint.cost.mistakes(output)
     if "tracer" not in sections:  # the sections of tracers have mistakes
@@ -333,10 +330,9 @@ def known_controls(sections: Mapping[str, Any]) -> list[str]:
     return names + ["uplift"] * (sections.get("source") is not None)
 
 
-def control_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def control_mistakes(adjoint: Any, sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of control names; none are looked for if the sections of terms have mistakes."""
-    adjoint = sections.get("adjoint")
-    if adjoint is None or any(sections.get(kind) is None for kind in PARTS):
+    if any(sections.get(kind) is None for kind in PARTS):
         return
     known = known_controls(sections)
     for k, name in enumerate(adjoint.controls):
@@ -347,10 +343,9 @@ def control_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             yield Mistake(("adjoint", "controls", k), f"there is no control {name!r}; {nearest(name, known)}")
 
 
-def time_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def time_mistakes(adjoint: Any, run: Any) -> Iterator[Mistake]:
     """Mistakes of the times of a cost: those after the run's end."""
-    adjoint, run = sections.get("adjoint"), sections.get("run")
-    if adjoint is None or run is None or adjoint.steps is not None:
+    if adjoint.steps is not None:
         return
     end = run.until if adjoint.until is None else adjoint.until
     whose = "[run]" if adjoint.until is None else "[adjoint]"

@@ -114,9 +114,9 @@ def shipped(base: type, kind: str | None = None) -> dict[str, type]:
     return shipped_parts(base, kind)
 
 
-def sections_of(base: type, kind: str | None = None, common: type = PartSection) -> dict[str, type[PartSection]]:
+def sections_of(base: type, kind: str | None = None) -> dict[str, type[PartSection]]:
     """{type: section class} of this package's parts."""
-    return {name: section_for(cls, name, common) for name, cls in shipped(base, kind).items()}
+    return {name: section_for(cls, name) for name, cls in shipped(base, kind).items()}
 
 
 def section_for(cls: type, name: str | None = None, common: type = PartSection) -> type[PartSection]:
@@ -270,18 +270,15 @@ def transported_controls(sections: Mapping[str, Any]) -> list[str]:
     return names + [f"tracer.{k}.{key}" for k, x in enumerate(tracers) for key in keys if getattr(x, key) is not None]
 
 
-def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Mistakes of outputs that name variables which the experiment does not have."""
-    output = sections.get("output")
-    if output is None or "tracer" not in sections:
-        return
+def variable_mistakes(output: Any, tracer: Any, sections: Mapping[str, Any], run: Any = None) -> Iterator[Mistake]:
+    """Mistakes of outputs that name variables which the experiment does not have; none if its tracers have mistakes."""
     written = known_variables(sections)
     named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [
         (("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)
     ]
     if output.gauges is not None:
         named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
-    until = sections["run"].until if sections.get("run") is not None else math.inf
+    until = math.inf if run is None else run.until
     for path, section in output.named_products():
         derived = tuple(derived_units(layer_count(sections)))
         for key, why in part_of(section, None).mistakes(until, _stepped(sections), derived):

@@ -85,7 +85,7 @@ needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py 
 def test_every_command_explains_itself_with_examples_and_exit_codes(command, name):
     status, out, _ = command(name, "--help")
     assert status == 0
-    assert f"swmodel {name}" in out and "Examples:" in out and "blew" in out
+    assert f"swmodel {name}" in out and "Examples:" in out and "blew" in out and "--debug" in out
 
 
 def test_the_help_of_plot_names_all_kinds_of_figures(command):

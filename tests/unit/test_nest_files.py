@@ -179,7 +179,7 @@ def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
         read_floors.append(arguments)
         return bathymetry_of(*arguments)
 
-    monkeypatch.setattr("swmodel.config.build.experiment.bathymetry_of", counted)
+    monkeypatch.setattr("swmodel.config.build.fields.bathymetry_of", counted)
     family, _, _ = family_of(made, "serial", None, "arrays")
     first, second = family.models["harbour"].models
     assert first is second and not read_floors

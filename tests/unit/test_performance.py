@@ -26,7 +26,7 @@ from swmodel.performance.prediction import (
     fit_link,
     machines_of,
     measure_compute,
-    measure_link,
+    measure_links,
     predict,
     signature,
     triad_bandwidth,
@@ -138,7 +138,7 @@ def test_messages_cost_their_latency_each_and_their_bytes_together():
 
 def test_one_rank_has_no_network_to_measure():
     with pytest.raises(ConfigError, match="mpirun -n 2 swmodel bench --network"):
-        measure_link(SerialCommunicator())
+        measure_links(SerialCommunicator(), 1, repeats=1)
 
 
 def test_the_cost_of_a_step_and_of_a_cell_are_found_and_the_cache_with_them():

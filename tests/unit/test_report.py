@@ -21,6 +21,7 @@ from matplotlib.image import imread  # noqa: E402
 import swmodel as sw  # noqa: E402
 from swmodel import postprocess  # noqa: E402
 from swmodel.cli import files, logs  # noqa: E402
+from swmodel.cli.options import Page  # noqa: E402
 from swmodel.errors import PlotError, SwmodelError  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames, sections  # noqa: E402
@@ -290,7 +291,7 @@ def test_mistakes_are_one_sentence(folder, tmp_path):
         postprocess.report(folder / "fields.nc", tmp_path / "a.html", observations=folder)
     (tmp_path / "x.nc").write_text("no netCDF")
     with pytest.raises(SwmodelError, match="cannot be read as netCDF"):
-        files.report_files([tmp_path / "x.nc"])
+        files.report_files([tmp_path / "x.nc"], Page())
 
 
 def test_the_page_names_the_files_that_it_does_not_show(folder, page, tmp_path):

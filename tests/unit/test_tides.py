@@ -15,6 +15,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint import names_of
 from swmodel.cli.model_remarks import _drifts, _high_tides
+from swmodel.cli.starting import inputs_of
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
@@ -608,6 +609,31 @@ velocity = {{constituents.M2 = {{file = "{file}"}}}}
             waves.append((data.eta_amplitude_M2 * np.exp(1j * np.deg2rad(data.eta_phase_M2))).load())
     whole, part = xr.align(*waves, join="inner")
     np.testing.assert_allclose(part, whole, atol=5e-3)  # velocities are taken half a cell inside: 3.5 % of 0.1 m
+
+
+def test_files_of_constituents_are_inputs_which_no_output_may_replace(tmp_path):
+    (tmp_path / "m2.nc").touch()
+    text = """
+[grid]
+type = "cartesian"
+nx = 4
+ny = 4
+x = ["0 km", "4 km"]
+y = ["0 km", "4 km"]
+[bathymetry]
+type = "flat"
+depth = 10.0
+[run]
+until = "1 h"
+start = 2008-09-08T06:00:00Z
+[[boundary]]
+type = "flather"
+sides = "west"
+elevation = {constituents.M2 = {file = "m2.nc"}}
+"""
+    draft = read_text(text, "tide.toml", tmp_path)
+    assert not draft.mistakes
+    assert ("boundary.0.elevation.constituents.M2.file", (tmp_path / "m2.nc").resolve()) in inputs_of(draft)
 
 
 def test_velocities_from_files_have_the_sign_that_the_condition_gives_them(tmp_path):
