@@ -34,7 +34,7 @@ from ..models.shallow_water import ShallowWater
 from ..simulation.simulation import Simulation
 from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, order, run_until
+from .case import Case, Mark, Outcome, Panel, Twin, convergence, error_at, order, run_until
 from .waves import chebyshev, wave_marks
 
 # -- speeds of vertical modes -----------------------------------------------------------------------------------------
@@ -298,13 +298,15 @@ def _state(model: ShallowWater, solution: Callable) -> State:
     return model.state(**fields)
 
 
-def _error(n, periodic, exact, end, title):
-    """The error at time `end` of the solution exact(m, x, y, t), and a map of the interface there."""
-    model = _model(n, periodic)
-    final = run_until(model, RK4, _state(model, lambda m, x, y: exact(m, x, y, 0.0)), end, 0.5 * L / n / MODES[0][0])
-    x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3
-    panel = Panel(title, "map", np.asarray(final.eta_2), x, y, ("x [km]", "y [km]"), "m")
-    return energy_norm(model, final, _state(model, lambda m, x, y: exact(m, x, y, end))), panel
+def _converging(name, periodic, exact, end, title):
+    """The function `measure` of a Case: the error at time `end` of exact(m, x, y, t), and a map of the interface."""
+
+    def error(n):
+        model = _model(n, periodic)
+        at = lambda t: _state(model, lambda m, x, y: exact(m, x, y, t))  # noqa: E731
+        return error_at(end, model, at, 0.5 * L / n / MODES[0][0], title, "eta_2")
+
+    return lambda resolutions: convergence(name, resolutions, error)
 
 
 def _wave_twin(periodic, exact):
@@ -327,19 +329,15 @@ def internal_kelvin(m: int, x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return 0.0 * wave, -wave / SLOW, wave
 
 
-def _kelvin(resolutions: tuple) -> Outcome:
-    end = 0.25 * L / SLOW
-    title = "interface after a quarter of a period"
-    return convergence("internal_kelvin", resolutions, lambda n: _error(n, "y", internal_kelvin, end, title))
-
-
 Case(
     name="internal_kelvin",
     title="Internal Kelvin wave of two layers",
     tests="pressure of an interface against the Coriolis force at a wall",
     **GILL,
     equation="P = cos(2 pi (y + c t) / L) exp(-x f / c),  v = - P / c,  u = 0;  c of the internal mode",
-    measure=_kelvin,
+    measure=_converging(
+        "internal_kelvin", "y", internal_kelvin, 0.25 * L / SLOW, "interface after a quarter of a period"
+    ),
     marks=wave_marks("internal_kelvin", 5e-3, 5e-3, ""),
     resolutions=(32, 64, 128),
     quick=(16, 32),
@@ -372,18 +370,13 @@ def layer_adjustment(m: int, x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return u, v, pressure
 
 
-def _adjustment(resolutions: tuple) -> Outcome:
-    end, title = 0.2 * L / SLOW, "interface as the waves leave"
-    return convergence("layer_adjustment", resolutions, lambda n: _error(n, "xy", layer_adjustment, end, title))
-
-
 Case(
     name="layer_adjustment",
     title="Geostrophic adjustment of the interface of two layers",
     tests="potential vorticity of each layer in a disturbance, and the waves of both modes that radiate from it",
     **GILL,
     equation="P_k(t) = P_k(0) [f^2 + c^2 k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + c^2 k^2,  of both modes",
-    measure=_adjustment,
+    measure=_converging("layer_adjustment", "xy", layer_adjustment, 0.2 * L / SLOW, "interface as the waves leave"),
     marks=wave_marks("layer_adjustment", 1e-2, 0.012, ""),
     resolutions=(32, 64, 128),
     quick=(24, 48),
