@@ -38,15 +38,7 @@ from ..fields.parameters import Number, array_of, check_arguments, declared, par
 from ..fields.state import pytree, replace, static
 from .wind_laws import WindLaw, drag_law
 
-__all__ = [
-    "AirPressure",
-    "BarometricElevation",
-    "InverseBarometer",
-    "PRESSURES",
-    "Wind",
-    "inverse_barometer",
-    "look_like_hectopascals",
-]
+__all__ = ["AirPressure", "Wind"]
 
 
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]

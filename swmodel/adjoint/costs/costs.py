@@ -28,24 +28,7 @@ from .readers import BoxReader, GaugeReader, SectionReader, everywhere, outermos
 from .records import DictOf, Record, last_time, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
-__all__ = [
-    "BoxEnergy",
-    "Cost",
-    "FinalState",
-    "GaugeElevation",
-    "GaugeMaximum",
-    "Misfit",
-    "Record",
-    "SectionTransport",
-    "TileCost",
-    "TimedCost",
-    "of_box",
-    "of_gauges",
-    "of_time",
-    "of_window",
-    "squares_of",
-    "tile_cost",
-]
+__all__ = ["BoxEnergy", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "SectionTransport"]
 
 
 def of_gauges() -> Any:
