@@ -26,7 +26,7 @@ import dataclasses
 import math
 import time as clock
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -78,10 +78,6 @@ class Lanczos:
     def solution(self) -> ControlDict:
         """x, with (1 + A) x = b to within the residual."""
         return self.space.combine(self._shares(), self.vectors)
-
-    def decrease(self) -> float:
-        """The decrease of x.(1 + A)x / 2 - b.x from zero to the solution."""
-        return float(0.5 * self.norm * self._shares()[0])
 
     def eigenpairs(self, tolerance: float = 1e-2) -> tuple[np.ndarray, list[ControlDict]]:
         """(eigenvalues, eigenvectors) of A that have converged, largest first.
@@ -142,17 +138,14 @@ class Space:
 
     Args:
         communicator: the model's Communicator.
-        dot: `dot(a, b, communicator)`; adjoint.dot unless given.
     """
 
-    def __init__(
-        self, communicator: Communicator, dot: Callable[[ControlDict, ControlDict, Communicator], float] | None = None
-    ):
-        self.communicator, self._dot = communicator, dot or global_dot
+    def __init__(self, communicator: Communicator):
+        self.communicator = communicator
 
     def dot(self, a: ControlDict, b: ControlDict) -> float:
         """<a, b>, a float; the root's value on every rank, since ranks may differ by rounding errors."""
-        return self.communicator.host_broadcast(float(self._dot(a, b, self.communicator)))
+        return self.communicator.host_broadcast(float(global_dot(a, b, self.communicator)))
 
     def norm(self, a: ControlDict) -> float:
         """|a|."""
@@ -172,6 +165,15 @@ class Space:
     def scale(self, factor: float, a: ControlDict) -> ControlDict:
         """factor a."""
         return _scaled(float(factor), a)
+
+
+def unit_vectors(parameters: ControlDict) -> Iterator[ControlDict]:
+    """For each number of a control dict that every rank holds, a dict with 1 for this number and 0 for all others."""
+    for name, value in parameters.items():
+        for k in range(np.size(value) if np.ndim(value) < 2 else 0):
+            unit = {n: np.zeros_like(v) if np.ndim(v) < 2 else jnp.zeros_like(v) for n, v in parameters.items()}
+            unit[name].reshape(-1)[k] = 1.0
+            yield unit
 
 
 @jax.jit
