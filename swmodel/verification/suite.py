@@ -54,6 +54,11 @@ class Scores:
     failure: str = ""
 
     @property
+    def resolutions(self) -> str:
+        """Those that were used, in words; "" if there are none."""
+        return ", ".join(str(n) for n in (self.case.quick if self.quick else self.case.resolutions))
+
+    @property
     def verdicts(self) -> list[tuple[Mark, float, bool | None]]:
         """[(mark, value, whether it is in its range; None where there is no range)]."""
         measured = [mark for mark in self.case.all_marks if mark.name in self.values]
@@ -83,7 +88,6 @@ def select(names: Sequence[str] = ()) -> list[Case]:
     known, found = all_cases(), []
     for name in names:
         its = [c for c in known.values() if name in (c.name, c.group, "all") or name in [m.name for m in c.all_marks]]
-        its = list(known.values()) if name == "all" else its
         if not its:
             raise UnknownCase(
                 f"there is no case, mark or group {name!r}; the cases are {', '.join(known)}, the groups "
@@ -173,22 +177,23 @@ def print_values(scores: Scores, wanted: Sequence[str] = ()) -> None:
             print(f"{name}={scores.values[name]:.6g}", flush=True)
 
 
-def list_cases(cases: Sequence[Case], console: Console | None = None) -> None:
+def list_cases(cases: Sequence[Case]) -> None:
     """A row for each case."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("case", "group", "what it tests", "source"):
         table.add_column(column, overflow="fold")
     for case in cases:
         table.add_row(case.name, case.group, escape(f"{case.title}: {case.tests}"), escape(case.source))
-    (console or Console(highlight=False)).print(table)
+    Console(highlight=False).print(table)
 
 
-def print_table(found: Sequence[Scores], console: Console | None = None) -> None:
+def print_table(found: Sequence[Scores]) -> None:
     """A line for each case, a row for each of its marks, and a line that counts the cases."""
-    console = console or Console(highlight=False)
+    console = Console(highlight=False)
     width = max((len(mark.name) for scores in found for mark, *_ in scores.verdicts), default=0)
     for scores in found:
-        console.print(f"[bold]{escape(scores.case.title)}[/bold]{escape(_where(scores))}")
+        where = f"  {scores.case.source}" + f"; {scores.resolutions}" * bool(scores.resolutions)
+        console.print(f"[bold]{escape(scores.case.title)}[/bold]{escape(where)}")
         if scores.failure:
             console.print(f"  {WORDS[False]} {escape(scores.failure)}")
         table = Table(box=None, padding=(0, 1, 0, 2), show_header=False)
@@ -202,13 +207,6 @@ def print_table(found: Sequence[Scores], console: Console | None = None) -> None
         for text in dict.fromkeys(mark.published for mark, *_ in scores.verdicts if mark.published):
             console.print(f"  [dim]published: {escape(text)}[/dim]")
     console.print(summary(found))
-
-
-def _where(scores):
-    """The source and the resolutions of a case."""
-    used = scores.case.quick if scores.quick else scores.case.resolutions
-    resolutions = f"; {', '.join(str(n) for n in used)}" if used else ""
-    return f"  {scores.case.source}{resolutions}"
 
 
 def summary(found: Sequence[Scores]) -> str:
@@ -231,11 +229,6 @@ img { max-width: 100%; background: white; border-radius: 4px; }
 section { margin-top: 2.5rem; }
 """
 VERDICTS = {True: '<span class="pass">pass</span>', False: '<span class="fail">fail</span>', None: ""}
-
-
-def write_page(found: Sequence[Scores], file: Path) -> None:
-    """Write `page(found)` to a file."""
-    file.write_text(page(found), encoding="utf-8")
 
 
 def page(found: Sequence[Scores]) -> str:
@@ -277,10 +270,9 @@ def _main_mark(verdicts):
 
 def _section(scores):
     case = scores.case
-    used = case.quick if scores.quick else case.resolutions
     facts = [
         ("source", _source(case)),
-        ("resolutions", html.escape(", ".join(str(n) for n in used))),
+        ("resolutions", html.escape(scores.resolutions)),
         ("norm", html.escape(case.norm)),
         ("time", f"{scores.seconds:.0f} s"),
     ]
