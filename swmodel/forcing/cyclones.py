@@ -51,9 +51,9 @@ class Points:
         self.units, self.minimum, self.maximum, self.why = units, minimum, maximum, why
 
     def check(self, who: str, name: str, value: object) -> None:
-        found = array_of(value) if not hasattr(value, "aval") else None
-        if hasattr(value, "aval"):
+        if hasattr(value, "aval"):  # an array of JAX
             return
+        found = array_of(value)
         remedy = f"one number in {self.units} for each point of the track"
         if found is None or found.ndim > 1:
             refuse(who, name, value, "is not a line of numbers", remedy)
