@@ -6,7 +6,6 @@ figures, which needs no network.
 
 import base64
 import dataclasses
-import functools
 import html
 import importlib
 import io
@@ -95,27 +94,6 @@ def select(names: Sequence[str] = ()) -> list[Case]:
             )
         found += [case for case in its if case not in found]
     return found if names else list(known.values())
-
-
-def measured(name: str, quick: bool = False) -> tuple[Mark, float]:
-    """The mark with this name, and its value. A case is run once for all its marks.
-
-    Raises:
-        UnknownCase: for a name without a mark.
-    """
-    (case,) = select([name])
-    mark = next((mark for mark in case.all_marks if mark.name == name), None)
-    if mark is None:
-        raise UnknownCase(f"{name!r} is a case; its marks are {', '.join(mark.name for mark in case.all_marks)}.")
-    return mark, _once(case.name, quick)[name]
-
-
-@functools.cache
-def _once(name, quick):
-    (scores,) = verify([CASES[name]], quick)
-    if scores.failure:
-        raise SwmodelError(scores.failure)
-    return scores.values
 
 
 def verify(
