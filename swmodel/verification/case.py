@@ -110,8 +110,8 @@ class Twin:
     """A small form of a case, for the test of its adjoint."""
 
     model: Any
-    stepper: Any
     state: Any
+    stepper: Any
     steps: int = 2
 
 

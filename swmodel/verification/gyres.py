@@ -129,7 +129,7 @@ class Gyre:
         """A small form of the case, on 8 x 8 cells."""
         model = self.model(8)
         bump = model.state(eta=lambda x, y: np.sin(np.pi * x / L) * np.sin(np.pi * y / L))
-        return Twin(model, RK4(1500.0), bump)
+        return Twin(model, bump, RK4(1500.0))
 
 
 def _marks(name):
@@ -282,7 +282,7 @@ def _fofonoff_error(n):
 
 def _twin():
     model = _model(8)
-    return Twin(model, RK4(1500.0), on_points(model, fields))
+    return Twin(model, on_points(model, fields), RK4(1500.0))
 
 
 Case(

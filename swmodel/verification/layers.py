@@ -91,7 +91,7 @@ def _twin() -> Twin:
     grid = CartesianGrid(8, 8, (0.0, LENGTH), (0.0, LENGTH), "x")
     model = ShallowWater(grid, 1000.0, layers=layers, coriolis=BetaPlane(1e-4, 1e-11), communicator="serial")
     bump = lambda x, y: np.sin(2 * np.pi * x / LENGTH) * np.sin(np.pi * y / LENGTH)  # noqa: E731
-    return Twin(model, RK4(300.0), model.state(eta=bump, eta_2=lambda x, y: 20.0 * bump(x, y), u_2=bump))
+    return Twin(model, model.state(eta=bump, eta_2=lambda x, y: 20.0 * bump(x, y), u_2=bump), RK4(300.0))
 
 
 Case(
@@ -312,7 +312,7 @@ def _converging(name, periodic, exact, end, title):
 def _wave_twin(periodic, exact):
     def make():
         model = _model(8, periodic)
-        return Twin(model, RK4(200.0), _state(model, lambda m, x, y: exact(m, x, y, 0.0)))
+        return Twin(model, _state(model, lambda m, x, y: exact(m, x, y, 0.0)), RK4(200.0))
 
     return make
 

@@ -151,11 +151,6 @@ def _measure(resolutions: tuple) -> Outcome:
     return dataclasses.replace(found, values=values)
 
 
-def _bell_twin():
-    model, state = _start(16)
-    return Twin(model, GivenFlow(600.0), state)
-
-
 Case(
     name="w1",
     title="Cosine bell over the poles",
@@ -172,7 +167,7 @@ Case(
     resolutions=(72, 144, 288),
     quick=(36, 72),
     norm="l2 of the bell, relative, after one revolution",
-    twin=_bell_twin,
+    twin=lambda: Twin(*_start(16), GivenFlow(600.0)),
 )
 
 
@@ -285,11 +280,6 @@ def _roll_up(resolutions: tuple) -> Outcome:
     )
 
 
-def _jet_twin():
-    model, state = balanced_jet(16, bump=120.0)
-    return Twin(model, RK4(600.0), state)
-
-
 Case(
     name="jet_balance",
     title="Balanced jet",
@@ -304,7 +294,7 @@ Case(
     resolutions=(144, 288, 576, 1152),
     quick=(72, 144),
     norm="l2 of h, relative, after 5 days",
-    twin=_jet_twin,
+    twin=lambda: Twin(*balanced_jet(16, bump=120.0), RK4(600.0)),
 )
 Case(
     name="jet_roll_up",

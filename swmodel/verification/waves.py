@@ -62,7 +62,7 @@ def _converging(name, periodic, exact, end, title):
 def _twin(periodic, exact):
     def make():
         model = _model(8, periodic)
-        return Twin(model, RK4(600.0), on_points(model, lambda x, y: exact(x, y, 0.0)))
+        return Twin(model, on_points(model, lambda x, y: exact(x, y, 0.0)), RK4(600.0))
 
     return make
 
@@ -252,7 +252,7 @@ class ChannelMode:
     def twin(self) -> Twin:
         """A small form of the case, on 8 x 8 cells."""
         model = self.model(8)
-        return Twin(model, RK4(1000.0), on_points(model, lambda x, y: self.fields(x, y, 0.0)))
+        return Twin(model, on_points(model, lambda x, y: self.fields(x, y, 0.0)), RK4(1000.0))
 
 
 PLANETARY = ChannelMode(beta=2e-11)
