@@ -13,12 +13,11 @@ from ...fields.parameters import Text, declared
 from ...fields.state import State, pytree, static
 from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater
-from ...output.products.gauges import Gauges
 from .costs import TimedCost, of_box, of_gauges, of_time, of_window
-from .readers import at_places, in_box, outermost
+from .readers import GaugeReader, in_box, outermost
 from .tile_costs import TileCost
 
-__all__ = ["BoxContent", "ConcentrationReader", "ContentReader", "GaugeConcentration", "TracerName"]
+__all__ = ["BoxContent", "GaugeConcentration"]
 
 
 class TracerName(Text):
@@ -52,7 +51,7 @@ class GaugeConcentration(TimedCost):
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         _check_tracer(self, outermost(model))
-        reader = at_places(self.places, model, lambda gauges: ConcentrationReader(gauges, self.tracer))
+        reader = GaugeReader.at(self.places, model, self.tracer)
         return self.in_time(reader, len(self.places), model, dt, first_step, steps)
 
     def title(self) -> str:
@@ -103,17 +102,6 @@ def _check_tracer(cost, model):
             f"{type(cost).__name__}: the model steps no tracer {cost.tracer!r}; "
             f"{'it has ' + ', '.join(known) if known else 'give it one, tracers=sw.Tracer(...)'}."
         )
-
-
-@pytree
-class ConcentrationReader:
-    """The concentration of a tracer at points [its units]."""
-
-    gauges: Gauges
-    tracer: str = static()
-
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.gauges.read(equations.shown(state, time)[self.tracer])
 
 
 @pytree
