@@ -122,16 +122,14 @@ class HarmonicMisfit(Cost):
 
     def _tables(self):
         """(observed, per_deviation), (2 n, gauges) each; the weight of what is not known is 0."""
-        observed, per_deviation = (np.zeros((len(next(iter(self.constants.values())).numbers), 0)) for _ in range(2))
         for name, each in self.constants.items():
             if not each.deviation > 0:
                 raise ConfigError(
                     f"HarmonicMisfit: {name} has a standard deviation of {each.deviation:g} m; give a positive one."
                 )
-            known = np.isfinite(each.numbers)
-            observed = np.column_stack([observed, np.where(known, each.numbers, 0.0)])
-            per_deviation = np.column_stack([per_deviation, known / each.deviation])
-        return observed, per_deviation
+        numbers = np.column_stack([each.numbers for each in self.constants.values()])
+        known = np.isfinite(numbers)
+        return np.where(known, numbers, 0.0), known / np.array([each.deviation for each in self.constants.values()])
 
     def title(self) -> str:
         names = ", ".join(_common_names(self.constants))
