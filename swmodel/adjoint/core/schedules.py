@@ -154,9 +154,20 @@ class _Scheduled(Checkpoints):
         with contextlib.closing(Tiers(run.problem.communicator, run.copy, self.states, self.folder)) as tiers:
             follow(self._schedule(len(run.units)), run, tiers)
 
-    def _schedule(self, number):
+    def _schedule(self, number: int) -> Iterator:
+        """The actions of a multistage binomial schedule for `number` units."""
         in_memory, most = self.states + self.on_host, max(number - 1, 1)
-        return binomial(number, min(in_memory, most), min(self.on_disk, max(most - in_memory, 0)))
+        in_memory, on_disk = min(in_memory, most), min(self.on_disk, max(most - in_memory, 0))
+        if in_memory + on_disk < 1:
+            raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
+        try:
+            from checkpoint_schedules import MultistageCheckpointSchedule
+        except ImportError as error:
+            raise ConfigError(
+                "Revolve and Tiered follow schedules of the package checkpoint-schedules, which is not installed; "
+                "pip install 'swmodel[adjoint]', or use Nested."
+            ) from error
+        return MultistageCheckpointSchedule(number, in_memory, on_disk)
 
     def forward_steps(self, problem: Any) -> int:
         """The number of steps that the schedule runs without storing them: its cost, on top of the stored steps."""
@@ -203,20 +214,6 @@ class Tiered(_Scheduled):
     on_host: int = 0
     steps: int = 1
     folder: Any = None
-
-
-def binomial(number: int, in_memory: int, on_disk: int = 0) -> Iterator:
-    """The actions of a multistage binomial schedule for `number` units."""
-    if in_memory + on_disk < 1:
-        raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
-    try:
-        from checkpoint_schedules import MultistageCheckpointSchedule
-    except ImportError as error:
-        raise ConfigError(
-            "Revolve and Tiered follow schedules of the package checkpoint-schedules, which is not installed; "
-            "pip install 'swmodel[adjoint]', or use Nested."
-        ) from error
-    return MultistageCheckpointSchedule(number, in_memory, on_disk)
 
 
 def follow(schedule: Iterable, run: Run, tiers: Tiers) -> None:
