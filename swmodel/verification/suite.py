@@ -247,9 +247,10 @@ def _main_mark(verdicts):
 
 
 def _section(scores):
-    case = scores.case
+    case, doi = scores.case, html.escape(scores.case.doi)
+    link = f', <a href="https://doi.org/{doi}">doi:{doi}</a>' if doi else ""
     facts = [
-        ("source", _source(case)),
+        ("source", html.escape(case.source) + link),
         ("resolutions", html.escape(scores.resolutions)),
         ("norm", html.escape(case.norm)),
         ("time", f"{scores.seconds:.0f} s"),
@@ -260,14 +261,6 @@ def _section(scores):
         f'<section id="{case.name}"><h2>{html.escape(case.title)}</h2><p>It tests {html.escape(case.tests)}.</p>'
         f'<span class="equation">{html.escape(case.equation)}</span><table>{listed}</table>{failure}'
         f"{_marks(scores)}{_figure(scores)}</section>"
-    )
-
-
-def _source(case):
-    if not case.doi:
-        return html.escape(case.source)
-    return (
-        f'{html.escape(case.source)}, <a href="https://doi.org/{html.escape(case.doi)}">doi:{html.escape(case.doi)}</a>'
     )
 
 
