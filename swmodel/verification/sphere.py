@@ -255,18 +255,13 @@ def _balance(resolutions: tuple) -> Outcome:
     return Outcome({**found.values, "jet_balance_l2": error}, [panel, *found.panels[1:]])
 
 
-def _on_day_six(n):
-    """(the grid, the vorticity on day 6)."""
-    model, state = balanced_jet(n, bump=120.0, viscosity=VISCOSITY)
-    return model.grid, vorticity(model, advanced(model, state, 6 * DAY))
-
-
 def _roll_up(resolutions: tuple) -> Outcome:
     """The least and the most vorticity at three resolutions, each finer than the one before by the same factor."""
-    grids, found = zip(*(_on_day_six(n) for n in resolutions))
-    ranges = [(-extreme(-x), extreme(x)) for x in found]
-    north, grid = slice(grids[-1].ny // 2, None), grids[-1]
-    x, y, labels = grid.x_edges[1:], grid.y_edges[1:-1][north], ("longitude [degrees]", "latitude [degrees]")
+    starts = [balanced_jet(n, bump=120.0, viscosity=VISCOSITY) for n in resolutions]
+    found = [vorticity(model, advanced(model, state, 6 * DAY)) for model, state in starts]
+    ranges, grid = [(-extreme(-x), extreme(x)) for x in found], starts[-1][0].grid
+    north, labels = slice(grid.ny // 2, None), ("longitude [degrees]", "latitude [degrees]")
+    x, y = grid.x_edges[1:], grid.y_edges[1:-1][north]
     panel = Panel("vorticity on day 6", "map", found[-1][north], x, y, labels, "s-1")
     changes = np.abs(np.diff(ranges, axis=0) / ranges[-1]).max(axis=1)
     return Outcome(

@@ -230,20 +230,15 @@ def page(found: Sequence[Scores]) -> str:
 
 
 def _overview_row(scores):
-    case = scores.case
-    mark, value = _main_mark(scores.verdicts)
+    """The case with its main mark: the first that is missed; else the first one with a range, or the first one."""
+    case, rank = scores.case, {False: 0, True: 1, None: 2}
+    first = min(scores.verdicts, key=lambda verdict: rank[verdict[2]], default=None)
+    mark, value = ("", "") if first is None else (first[0].name, shown(first[1]))
     return (
         f'<tr><td><a href="#{case.name}">{html.escape(case.title)}</a></td><td>{html.escape(case.tests)}</td>'
         f'<td>{html.escape(case.source)}</td><td><code>{mark}</code></td><td class="number">{value}</td>'
         f"<td>{VERDICTS[scores.passed]}</td></tr>"
     )
-
-
-def _main_mark(verdicts):
-    """(name, value) of the first mark that is missed; otherwise of the first one with a range, or of the first one."""
-    rank = {False: 0, True: 1, None: 2}
-    first = min(verdicts, key=lambda verdict: rank[verdict[2]], default=None)
-    return ("", "") if first is None else (first[0].name, shown(first[1]))
 
 
 def _section(scores):

@@ -127,17 +127,15 @@ Case(
 WIDTH = 0.08 * L
 
 
-def _bump_modes(modes=40):
-    """(k_m, eta_m) of a Gaussian ridge along y, centred in the periodic interval L."""
-    k = 2 * np.pi * np.arange(modes) / L
-    size = WIDTH * np.sqrt(2 * np.pi) / L * np.exp(-0.5 * (k * WIDTH) ** 2)
-    return k, np.where(k > 0, 2.0, 1.0) * size
-
-
 def adjustment(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
-    """A ridge at rest at t = 0: each Fourier mode keeps its potential vorticity and radiates the rest."""
+    """A Gaussian ridge along y, in the middle of the periodic interval L, at rest at t = 0.
+
+    Each of its Fourier modes keeps its potential vorticity and radiates the rest.
+    """
+    wavenumbers = 2 * np.pi * np.arange(40) / L
+    sizes = WIDTH * np.sqrt(2 * np.pi) / L * np.exp(-0.5 * (wavenumbers * WIDTH) ** 2)
     u = v = eta = 0.0 * (x + y)
-    for k, size in zip(*_bump_modes()):
+    for k, size in zip(wavenumbers, np.where(wavenumbers > 0, 2.0, 1.0) * sizes):
         omega = np.sqrt(F**2 + (C * k) ** 2)
         cos, sin = np.cos(k * (x - 0.5 * L)), np.sin(k * (x - 0.5 * L))
         eta = eta + size * cos * (F**2 + (C * k) ** 2 * np.cos(omega * t)) / omega**2

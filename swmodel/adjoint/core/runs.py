@@ -265,16 +265,11 @@ class Run:
         for total, *more in zip(self._gradient, self._parts(at_start), self._parts(self._lasting)):
             for name, bar in (item for part in more for item in part.items()):
                 total[name] = total[name] + bar if name in total else bar
-            self._fill_up(total)
+            for control in self.programs.of_dynamics:
+                if control.records:  # the cotangents of those that lie outside the run are zero
+                    found, given = total.get(control.name, {}), self.values[control.name]
+                    total[control.name] = {k: found.get(k, jnp.zeros_like(x)) for k, x in given.items()}
         return self._gradient
-
-    def _fill_up(self, total):
-        """Set the cotangents of time records that lie outside the run to zero."""
-        for control in self.programs.of_dynamics:
-            if control.records:
-                found = total.setdefault(control.name, {})
-                given = self.values[control.name]
-                total[control.name] = {k: found.get(k, jnp.zeros_like(x)) for k, x in given.items()}
 
     # -- arguments of programs ----------------------------------------------------------------------------------------
 
