@@ -169,6 +169,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+SQUARES: Any = {"resolutions": (32, 64, 128), "quick": (16, 32)}  # cells along a side, of most waves and gyres
 
 
 def relative_l2(found: np.ndarray, exact: np.ndarray, weight: np.ndarray | float = 1.0) -> float:

@@ -53,7 +53,7 @@ from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
 from ..stepping.semi_implicit import SemiImplicit
 from ..units import day
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, error_at, map_in_km, on_points, run_until
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, map_in_km, on_points, run_until
 from .waves import chebyshev
 
 L, H, G, RHO, STRESS, BETA = 1e6, 1000.0, 0.9, 1025.0, 0.1, 2e-11
@@ -151,8 +151,7 @@ Case(
     equation="r laplacian(psi) + beta d psi/dx = - d tau_x/dy / rho,  psi = 0 on walls",
     measure=lambda resolutions: convergence("stommel", resolutions, STOMMEL.error),
     marks=_marks("stommel"),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="l2 of u and v, relative, in the steady state",
     twin=STOMMEL.twin,
 )
@@ -221,8 +220,7 @@ Case(
         *_marks("munk"),
         Mark("munk_transport_error", "transport of the western boundary current over Munk's, less 1", most=0.05),
     ),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="l2 of u and v, relative, in the steady state between free-slip walls with a weak drag",
     twin=MUNK.twin,
 )

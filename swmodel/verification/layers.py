@@ -34,7 +34,7 @@ from ..models.shallow_water import ShallowWater
 from ..simulation.simulation import Simulation
 from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, error_at, order, run_until
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, order, run_until
 from .waves import chebyshev, wave_marks
 
 # -- speeds of vertical modes -----------------------------------------------------------------------------------------
@@ -339,8 +339,7 @@ Case(
         "internal_kelvin", "y", internal_kelvin, 0.25 * L / SLOW, "interface after a quarter of a period"
     ),
     marks=wave_marks("internal_kelvin", 5e-3, 5e-3, ""),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy of all layers, relative, after a quarter of a period",
     twin=_wave_twin("y", internal_kelvin),
 )

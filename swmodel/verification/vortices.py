@@ -44,7 +44,7 @@ from ..runtime.compilation import jit
 from ..simulation.simulation import Simulation
 from ..stepping.explicit import RK4
 from ..stepping.loop import integrate
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
 from .waves import BISHNU, wave_marks
 
 L, H, G = 1.0e6, 1000.0, 9.81
@@ -148,8 +148,7 @@ Case(
     "steady",
     measure=lambda resolutions: convergence("manufactured", resolutions, _error),
     marks=wave_marks("manufactured", 5e-3, 5e-3),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, when a wave has crossed half of the square",
     twin=lambda: Twin(*steady_model(8, "xy", 1e-4, FiniteDifferences()), RK4(300.0)),
 )

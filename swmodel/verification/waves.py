@@ -27,7 +27,7 @@ from ..dynamics.momentum import BetaPlane, FPlane
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import RK4
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
 
 F, G, H, L = 1e-4, 10.0, 1000.0, 5e6  # [s-1], [m s-2], [m], [m]
 C = np.sqrt(G * H)
@@ -84,8 +84,7 @@ Case(
     equation="eta = sum_m cos(2 pi m (y + c t) / L) exp(-x f / c),  v = - c eta / H,  u = 0;  c^2 = g H",
     measure=_converging("kelvin", "y", kelvin, 0.5 * L / C, "elevation after half a period"),
     marks=wave_marks("kelvin", 5e-3, 0.035),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, at half a period",
     twin=_twin("y", kelvin),
 )
@@ -115,8 +114,7 @@ Case(
     equation="omega^2 = f^2 + g H (k^2 + l^2),  eta = cos(k x + l y - omega t)",
     measure=_converging("inertia_gravity", "xy", inertia_gravity, 2 * np.pi / OMEGA, "elevation after a period"),
     marks=wave_marks("inertia_gravity", 1.5e-2, 0.055),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, after a period",
     twin=_twin("xy", inertia_gravity),
 )
@@ -153,8 +151,7 @@ Case(
     equation="eta_k(t) = eta_k(0) [f^2 + g H k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + g H k^2",
     measure=_converging("adjustment", "xy", adjustment, 0.4 * L / C, "elevation as the waves leave"),
     marks=wave_marks("adjustment", 5e-3, 0.055, ""),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, after 0.4 L / c",
     twin=_twin("xy", adjustment),
 )
@@ -278,8 +275,7 @@ def _case(name, title, tests, equation, mode, drift):
         equation=equation,
         measure=measure,
         marks=(*wave_marks(name, 5e-3, 0.012), Mark(f"{name}_leading_order", meaning)),
-        resolutions=(32, 64, 128),
-        quick=(16, 32),
+        **SQUARES,
         norm="energy, relative, after a quarter of a period; against the eigenmode, exact in y",
         twin=mode.twin,
     )
