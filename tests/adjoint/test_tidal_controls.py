@@ -108,7 +108,6 @@ def test_departures_of_harmonic_constants_are_linear_and_their_gradient_is_that_
     at = lambda h: problem.value_and_gradient(space.add(p, h, d))[0]  # noqa: E731  (compiled already)
     residuals = [abs(at(h) - J - h * slope) for h in (2e-3, 1e-3)]
     assert np.log2(residuals[0] / residuals[1]) > 1.9
-    assert departures.by_gauge(readings).sum() == pytest.approx(2 * J, rel=1e-12)
     np.testing.assert_allclose(departures.scaled(departures.compared(change)), forward)
 
 

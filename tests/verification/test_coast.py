@@ -19,10 +19,11 @@ from swmodel.errors import BlowUp, ConfigError
 from swmodel.runtime.compilation import jit
 from swmodel.verification import shores as coast
 from swmodel.verification.exact_flows import DamBreak, PlanarBowl, RadialBowl
-from swmodel.verification.suite import all_cases, measured
+from swmodel.verification.suite import all_cases
 from tests.selection import later
 
 from .cases import by_engine, take_steps
+from .measures import measured
 
 BOTH = pytest.mark.parametrize("stepper", (sw.SSPRK3, sw.ForwardBackwardHancock), ids=lambda kind: kind.__name__)
 THREE_STAGES = pytest.param(sw.SSPRK3, marks=pytest.mark.verify)
