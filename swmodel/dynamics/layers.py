@@ -73,6 +73,9 @@ class Layers(ModelPart):
     reference: Scalar | None = dataclasses.field(
         default=None, metadata=DERIVED, repr=False
     )  # rho_0, once densities are less it
+    number: int | None = dataclasses.field(
+        default=None, metadata=DERIVED | {"static": True}, repr=False
+    )  # of layers that move, in a model: on several devices one array holds the thickness of each
 
     exclusive = (("densities", "reduced_gravities"),)
 
@@ -107,7 +110,7 @@ class Layers(ModelPart):
         if self.densities is not None:
             top = values["densities"][0]
             values |= {"densities": values["densities"] - top, "reference": top}
-        return replaced(self, values)
+        return replaced(self, values | {"number": self.count})
 
     def on_tile(self, domain: Domain) -> Self:
         """These layers of a model as programs take them."""
@@ -116,7 +119,7 @@ class Layers(ModelPart):
     @property
     def count(self) -> int:
         """The number of layers that move."""
-        return len(self.thickness) + 1
+        return self.number or len(self.thickness) + 1
 
     def __repr__(self) -> str:
         heights = ", ".join(f"{float(x):g}" for x in self.thickness)

@@ -218,7 +218,8 @@ def check_layers(model: "ShallowWater") -> None:
     own |= {type(x).__name__: x.takes_modes for x in model.open_boundaries}
     for what, works in (supported | own).items():
         if not works:
-            raise ConfigError(f"ShallowWater: layers and {what} do not work together yet; leave one of them out.")
+            with of_part("layers"):
+                raise ConfigError(f"ShallowWater: layers and {what} do not work together yet; leave one of them out.")
     for name, term in model.named_parts("terms"):
         names_layers = any(field.name == "layer" for field in dataclasses.fields(term))
         if term.changes_elevation and term.layer is None and not names_layers:

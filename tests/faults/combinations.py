@@ -6,9 +6,9 @@
 The first runs the draws of these numbers (draws.py) by loops or on arrays in turn, and checks that the second half of a
 run, resumed from its first half, ends with the same bits; that the volume, and the content of tracers, changes by
 sources and fluxes alone; that water at rest stays at rest; that members of an ensemble are the runs that they would be
-alone; of each EVERY-th draw, that a run by the other way, on the tiles of two devices, agrees. The second compares one
-on two ranks. Both begin no draw after UNTIL [s since 1970], and print a line of JSON before and after each, so that
-whoever reads them knows of which draw a process died.
+alone; of each EVERY-th draw, that a run by the other way, on the tiles of two devices, agrees (with a nest on one). The
+second compares one on two ranks. Both begin no draw after UNTIL [s since 1970], and print a line of JSON before and
+after each, so that whoever reads them knows of which draw a process died.
 An experiment that a run refuses must be refused by `check`, in sentences. A run that stops because its flow is too
 fast, or its water too thin, is counted.
 
@@ -173,7 +173,7 @@ class Case:
 
 @dataclasses.dataclass
 class End:
-    """The restart at the end of a run."""
+    """The restart at the end of a run; names of a nest's arrays begin with its own."""
 
     path: Path
     arrays: dict
@@ -184,12 +184,15 @@ class End:
         from swmodel.output.opening import opened
 
         path = next(folder.glob("restart.*"))
-        restart = opened(path)
-        return cls(path, {name: np.asarray(array) for name, array in restart.arrays.items()}, dict(restart.scalars))
+        arrays = {}
+        for file in (path, *folder.glob(f"*/{path.name}")):
+            prefix = "" if file == path else f"{file.parent.name} "
+            arrays |= {prefix + name: np.asarray(array) for name, array in opened(file).arrays.items()}
+        return cls(path, arrays, dict(opened(path).scalars))
 
     @property
     def states(self):
-        return {name.removeprefix("state_"): x for name, x in self.arrays.items() if name.startswith("state_")}
+        return {name.replace("state_", ""): x for name, x in self.arrays.items() if "state_" in name}
 
 
 def differing(one, other, tolerance):
@@ -214,9 +217,9 @@ def _resumes(case, tables, whole):
     case.half = case.run("halves", step, f"run.until={steps // 2 * dt!r}")
     both = case.resumed(case.half.path, step)
     changed = [name for name in whole.arrays if not np.array_equal(whole.arrays[name], both.arrays.get(name), True)]
-    for path in sorted(whole.path.parent.glob("*.*")):
-        if path.suffix in (".nc", ".zarr") and path != whole.path:
-            changed += _changed_records(path, case.half.path.parent / path.name)
+    for path in sorted(whole.path.parent.glob("*.*")) + sorted(whole.path.parent.glob("nest/*.*")):
+        if path.suffix in (".nc", ".zarr") and path.name != whole.path.name:
+            changed += _changed_records(path, case.half.path.parent / path.relative_to(whole.path.parent))
     return [f"a resumed run differs in {', '.join(changed)}"] * bool(changed)
 
 
@@ -242,16 +245,19 @@ def _keeps_volume(case, tables, whole):
 
     if not is_closed(tables) or not hasattr(case, "half") or tables["stepper"]["type"] == "rigid_lid":
         return []
+    if any(nest["two_way"] for nest in tables.get("nest", ())) and tables["bathymetry"]["type"] != "flat":
+        return []  # the outer grid's cells beside coasts of the nest hold means over its water
     made = assemble(read(case.path))
     area, wet = made.grid.area_h, np.asarray(made.bathymetry.wet)
     seconds = whole.scalars["dt"] * (whole.scalars["step"] - case.half.scalars["step"])
     volume = (area * wet * (whole.arrays["depth"] + whole.states["eta"])).sum(axis=(-2, -1))
     limit = {"float64": 1e-12, "float32": 1e-6}[tables["model"]["precision"]]
     wrong = []
-    change = _change(whole, case.half, "eta", area * wet)
-    if (np.abs(change) > limit * volume).any():
-        wrong.append(f"the volume changes by {change} of {volume} m3")
-    for tracer in tables["tracer"]:
+    for name in ("eta", *(["eta_2"] if "eta_2" in whole.states else [])):
+        change = _change(whole, case.half, name, area * wet)
+        if (np.abs(change) > limit * volume).any():
+            wrong.append(f"the volume below {name} changes by {change} of {volume} m3")
+    for tracer in () if "layers" in tables else tables["tracer"]:
         rates = [tracer.get(key, 0.0) for key in ("source", "flux")]
         if not all(isinstance(rate, float) for rate in rates) or (rates[1] and "wetting" in tables["model"]):
             continue
@@ -275,12 +281,16 @@ def _stays_at_rest(case, tables, whole):
 
     if not is_at_rest(tables):
         return []
-    water = whole.arrays["depth"] > 0
     most = {"float64": 1e-12, "float32": 1e-5}[tables["model"]["precision"]] * DEPTH
-    speeds = {name: np.abs(whole.states[name]).max() for name in "uv"}
     before = case.half.states["eta"] if "subgrid" in tables["bathymetry"] else 0.0  # eta is not the level in such cells
-    speeds["eta"] = np.abs((whole.states["eta"] - before) * water).max()
-    return [f"at rest, {name} becomes {value:.3g}" for name, value in speeds.items() if not value <= most]
+    wrong = []
+    for name, x in whole.states.items():
+        nest, _, field = name.rpartition(" ")
+        if field.startswith("eta"):
+            x = (x - before) * (whole.arrays[f"{nest} depth".strip()] > 0)
+        if field.startswith(("u", "v", "eta")) and not np.abs(x).max() <= most:
+            wrong.append(f"at rest, {name} becomes {np.abs(x).max():.3g}")
+    return wrong
 
 
 def _has_members(case, tables, whole):
@@ -302,7 +312,7 @@ def _has_members(case, tables, whole):
 
 
 def _agrees_on_two_devices(case, tables, whole):
-    return _other_way(case, tables, whole, "devices", *DEVICES)
+    return _other_way(case, tables, whole, "devices", *(() if "nest" in tables else DEVICES))
 
 
 def _other_way(case, tables, whole, name, *overrides):

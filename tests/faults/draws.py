@@ -102,7 +102,7 @@ NX, NY = 19, 9  # of all grids, so that draws share programs; two tiles have dif
 ANOTHER = {"track.csv": "track2.csv", "series.csv": "series2.csv"}  # {a file: one that other members may have}
 SUBJECTS = (
     *("tides", "storms", "wetting", "levees", "tracers", "ensembles", "zarr", "implicit", "own parts", "open sides"),
-    "sources",
+    *("sources", "layers", "nests"),
 )  # each of which is to meet each other
 OUTPUTS = ("maxima", "gauges", "spectra", "means", "extremes", "drifters")  # an ensemble has the first two
 
@@ -267,7 +267,8 @@ def experiments(draw):
     if unsuitable:  # spectra are of basins that are periodic or mirrored, and of fluxes that can be split
         kinds = tuple(kind for kind in kinds if kind != "spectra")
     tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
-    draw(_files(tables, calm, seconds))  # last: it leaves all other choices of a seed as they are
+    draw(_files(tables, calm, seconds))  # these two are last: they leave all other choices of a seed as they are
+    draw(_layers_or_nest(tables, (grid, x, y), seconds))
     phase = f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})"
     places = [at(grid, x, y, *shares) for shares in ((0.25, 0.45), (0.35, 0.6))]
     return folder, completed(tables, phase, 75 * seconds, places)
@@ -301,12 +302,55 @@ def _files(draw, tables, calm, seconds):
         tables["output"]["drifters"]["release"] = [0.0, 3 * seconds]
 
 
+@st.composite
+def _layers_or_nest(draw, tables, coordinates, seconds):
+    """Put layers, or a nest in the middle, into experiments that can have them."""
+    stepper = physics.STEPPERS[tables["stepper"]["type"]].part
+    wanted, model = draw(st.sampled_from(("", "", "layers", "nest"))), tables["model"]
+    if model["core"] != "finite_differences" or "subgrid" in tables["bathymetry"]:
+        return
+    if wanted == "layers" and not _conserves_momentum(model) and "ensemble" not in tables:
+        draw(_layers(tables))
+    if wanted == "nest" and not (stepper.is_implicit or stepper.has_solver):
+        grid, x, y = coordinates
+        tables["bathymetry"].pop("levees", None)  # which would cross the border
+        tables["grid"] |= {"nx": 26, "ny": 18}  # cells beside the nest for its frame
+        box = {
+            key: [grid[axis][0] + share * width(grid[axis]) for share in shares]
+            for key, axis, shares in (("x", x, (8 / 26, 16 / 26)), ("y", y, (7 / 18, 11 / 18)))
+        }
+        nest = {"name": "nest", **box, "ratio": draw(st.integers(3, 5)), "two_way": draw(st.integers(0, 3)) > 0}
+        nest |= {"start": 3.0 * seconds} if draw(st.integers(0, 4)) == 0 else {}
+        nest["output"] = {"fields": [tables["output"]["fields"][0] | {"every": 4 * seconds}]}
+        tables["nest"] = [nest]
+
+
+@st.composite
+def _layers(draw, tables):
+    """Put two layers into an experiment, in deep water everywhere, without the parts that layers do not have."""
+    deep = draw(st.integers(0, 3)) == 0
+    densities = [1025.0, draw(st.sampled_from((1026.0, 1040.0))), *([1041.0] if deep else [])]
+    tables["layers"] = {"thickness": [DEPTH / 8], "densities": densities, "deep_at_rest": deep}
+    floor = draw(st.sampled_from((DEPTH, f"{DEPTH} * (1 + 0.3 * sin(PHASE))")))
+    tables["bathymetry"] = {"type": "formula" if isinstance(floor, str) else "flat", "depth": floor}
+    tables.pop("source", None)
+    exchanging = ("gate", "culvert", "pump")
+    tables["forcing"] = [entry for entry in tables["forcing"] if entry["type"] not in exchanging]
+    parts = {entry["type"]: PARTS["boundary"][entry["type"]].part for entry in tables["boundary"]}
+    taking = [name for name, part in parts.items() if not issubclass(part, OpenBoundary) or part.takes_modes]
+    tables["boundary"] = [entry for entry in tables["boundary"] if entry["type"] in taking]
+    if draw(st.booleans()):
+        tables["dissipation"].append({"type": "interfacial_friction", "coefficient": 1e-4})
+
+
 def _leave_out_what_others_exclude(tables):
-    """Drop limiters of other schemes, options of other solvers, and concentrations of tracers that a draw lacks.
+    """Drop limiters of other schemes, options of other solvers and forms, and concentrations of tracers that it lacks.
 
     Where no open side holds the level, a sponge does.
     """
     names = {entry["name"] for entry in tables["tracer"]}
+    if not _conserves_momentum(tables["model"]):
+        tables["model"].pop("damping", None)
     for entry in tables["tracer"]:
         if entry.get("scheme", "flux_limited") != "flux_limited":
             entry.pop("limiter", None)
@@ -516,6 +560,8 @@ def kinds(folder, tables):
         "own parts": any(":" in name for name in types),
         "open sides": tables["boundary"],
         "sources": "source" in tables,
+        "layers": "layers" in tables,
+        "nests": "nest" in tables,
     }
     return {folder, *types, *output, *(subject for subject in SUBJECTS if subjects[subject])}
 

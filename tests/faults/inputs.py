@@ -262,6 +262,7 @@ def _refused_wrongly(status, message, path):
     """Why an answer is not clear, or None."""
     if status != 2:
         return f"it ended with status {status!r}"
+    message = "".join(line for line in message.splitlines(True) if not line.startswith("warning: "))
     if not message.startswith("error: "):
         return "it does not begin with 'error: '"
     if found := FOREIGN.search(message.replace(str(path), "FILE")):

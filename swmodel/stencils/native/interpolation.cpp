@@ -14,12 +14,13 @@ struct Points {
   std::vector<T> weight;
 
   Points(int64_t cells, int64_t ratio, bool faces, int64_t first, int64_t count) : cell(count), next(count), weight(count) {
+    std::vector<double> at(ratio);
+    for (int64_t part = 0; part < ratio; ++part) at[part] = (faces ? part + 1.0 : part + 0.5) / ratio - (faces ? 1.0 : 0.5);
     int64_t c = first / ratio, part = first % ratio;
     for (int64_t k = 0; k < count; ++k) {
-      const double at = (faces ? part + 1.0 : part + 0.5) / ratio - (faces ? 1.0 : 0.5);
       cell[k] = c;
-      next[k] = std::clamp<int64_t>(at < 0 ? c - 1 : c + 1, 0, cells - 1);
-      weight[k] = std::abs(at);
+      next[k] = std::clamp<int64_t>(at[part] < 0 ? c - 1 : c + 1, 0, cells - 1);
+      weight[k] = std::abs(at[part]);
       if (++part == ratio) part = 0, ++c;
     }
   }
