@@ -17,7 +17,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -49,6 +49,10 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, mistakes_of_names, nearest
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
+
 
 PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
 PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
@@ -274,7 +278,7 @@ COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cos
 CostSection = Annotated[Any, one_of(*COSTS.values(), ArrivalTime, bases=(costs.Cost,), make=cost_section)]
 
 
-def cost_mistakes(adjoint: Any, sections: Mapping[str, Any], output: Any = None) -> Iterator[Mistake]:
+def cost_mistakes(adjoint: "Adjoint", sections: Mapping[str, Any], output: "Output | None" = None) -> Iterator[Mistake]:
     """Mistakes of the gauges and tracers that the cost names."""
     if output is not None and isinstance(adjoint.cost, _AtGauges):
         yield from adjoint.cost.mistakes(output)
@@ -330,7 +334,7 @@ def known_controls(sections: Mapping[str, Any]) -> list[str]:
     return names + ["uplift"] * (sections.get("source") is not None)
 
 
-def control_mistakes(adjoint: Any, sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def control_mistakes(adjoint: "Adjoint", sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of control names; none are looked for if the sections of terms have mistakes."""
     if any(sections.get(kind) is None for kind in PARTS):
         return
@@ -343,7 +347,7 @@ def control_mistakes(adjoint: Any, sections: Mapping[str, Any]) -> Iterator[Mist
             yield Mistake(("adjoint", "controls", k), f"there is no control {name!r}; {nearest(name, known)}")
 
 
-def time_mistakes(adjoint: Any, run: Any) -> Iterator[Mistake]:
+def time_mistakes(adjoint: "Adjoint", run: "Run") -> Iterator[Mistake]:
     """Mistakes of the times of a cost: those after the run's end."""
     if adjoint.steps is not None:
         return

@@ -37,7 +37,7 @@ import contextlib
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -65,6 +65,10 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, nearest
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
+
 
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
@@ -127,7 +131,7 @@ class Inversion(Section):
         return "linear" if all(part.numbers for part in parts) else "incremental"
 
 
-def inversion_mistakes(inversion: Any, sections: Mapping[str, Any], run: Any = None) -> Iterator[Mistake]:
+def inversion_mistakes(inversion: Any, sections: Mapping[str, Any], run: "Run | None" = None) -> Iterator[Mistake]:
     """Mistakes in names and times that can be found from the file alone."""
     section = inversion
     yield from _control_mistakes(section, sections)
@@ -197,7 +201,7 @@ class Green(Section):
     file: OutputFile = "bank.nc"  # netCDF file to write
 
 
-def green_mistakes(green: Any, output: Any = None) -> Iterator[Mistake]:
+def green_mistakes(green: "Green", output: "Output | None" = None) -> Iterator[Mistake]:
     """Sources that are not patterns, and a bank without points."""
     if not green.sources.part.patterns:
         known = "give 'unit_sources' or 'unit_faults'"

@@ -57,7 +57,7 @@ Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # p
 SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states that each grid evaluates alike
 
 
-def nest_mistakes(nest: Any, sections: Mapping[str, Any], run: Any = None, initial: Any = None) -> Iterator[Mistake]:
+def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, initial: Any = None) -> Iterator[Mistake]:
     """Mistakes of nests."""
     before: list[str] = []
     for k, each in enumerate(nest):
@@ -83,7 +83,7 @@ def nest_mistakes(nest: Any, sections: Mapping[str, Any], run: Any = None, initi
 
 
 def mistakes_beside_nests(
-    nest: Any, ensemble: Any = None, inversion: Any = None, model: Any = None, stepper: Any = None, run: Any = None
+    nest: tuple, ensemble: Any = None, inversion: Any = None, model: Any = None, stepper: Any = None, run: Any = None
 ) -> Iterator[Mistake]:
     """Mistakes of sections that do not fit nests."""
     if not nest:

@@ -21,7 +21,7 @@ import datetime
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +52,9 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, mistakes_of_names
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
 
 
 class ObservationTable(Section):
@@ -339,7 +342,7 @@ Observations = Annotated[tuple[Annotated[Any, _TYPES], ...], Before(_several), n
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
-def observation_mistakes(section: Any, run: Any, output: Any) -> Iterator[Mistake]:
+def observation_mistakes(section: Any, run: "Run | None", output: "Output | None") -> Iterator[Mistake]:
     """Mistakes of names, times and files in the observations of an [inversion] `section`."""
     end = None if run is None else section.until or run.until
     for k, table in enumerate(section.observations):

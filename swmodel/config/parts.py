@@ -28,7 +28,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from .. import forcing
 from ..diagnostics.derived import FIELDS
@@ -57,6 +57,9 @@ from .sections import (
 )
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
 from .toml import Mistake, nearest
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
 
 
 class PartSection(Section):
@@ -270,7 +273,9 @@ def transported_controls(sections: Mapping[str, Any]) -> list[str]:
     return names + [f"tracer.{k}.{key}" for k, x in enumerate(tracers) for key in keys if getattr(x, key) is not None]
 
 
-def variable_mistakes(output: Any, tracer: Any, sections: Mapping[str, Any], run: Any = None) -> Iterator[Mistake]:
+def variable_mistakes(
+    output: "Output", tracer: Any, sections: Mapping[str, Any], run: "Run | None" = None
+) -> Iterator[Mistake]:
     """Mistakes of outputs that name variables which the experiment does not have; none if its tracers have mistakes."""
     written = known_variables(sections)
     named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [

@@ -1,7 +1,7 @@
 """The sections of grid, sea floor, model, terms and time stepping, and mistakes of parts that do not fit together."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..defaults import AIR_DENSITY, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
 from ..dynamics import pseudo_spectral
@@ -42,6 +42,9 @@ from .sections import (
     PositiveSeconds,
 )
 from .toml import Mistake
+
+if TYPE_CHECKING:
+    from .scenario import Run
 
 
 class _Grid(PartSection):
@@ -301,7 +304,12 @@ ELSEWHERE = "core = 'finite_differences' has it"
 
 
 def core_mistakes(
-    model: Any, stepper: Any = None, run: Any = None, grid: Any = None, boundary: tuple = (), tracer: tuple = ()
+    model: "Model",
+    stepper: Any = None,
+    run: "Run | None" = None,
+    grid: Any = None,
+    boundary: tuple = (),
+    tracer: tuple = (),
 ) -> Iterator[Mistake]:
     """Mistakes of an experiment whose parts do not fit its core."""
     spectral = model.core == "pseudo_spectral"
@@ -352,7 +360,7 @@ def _not_spectral(model, grid, boundary, tracer):
 
 
 def coast_mistakes(
-    model: Any, bathymetry: Any = None, tracer: tuple = (), dissipation: tuple = ()
+    model: "Model", bathymetry: Any = None, tracer: tuple = (), dissipation: tuple = ()
 ) -> Iterator[Mistake]:
     """Mistakes of an experiment with wetting, and of one whose other sections need it."""
     if model.momentum != "momentum_conserving" and "damping" in model.written:

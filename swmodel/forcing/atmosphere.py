@@ -47,8 +47,16 @@ CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
 STANDARD_PRESSURE = 101325.0  # [Pa]
 PRESSURES: dict[str, Any] = {"minimum": 5e4, "maximum": 1.2e5}  # [Pa], at sea level
 LARGEST_ANOMALY = 2e4  # [Pa]
-OF_AIR: Any = {"minimum": 0.1, "maximum": 10.0, "default": AIR_DENSITY, "doc": "the density of the air"}
-OF_WATER: Any = {"minimum": 500.0, "maximum": 2e4, "default": WATER_DENSITY, "doc": "the density of the water"}
+
+
+def of_air() -> Any:
+    """The declaration of a parameter."""
+    return parameter(None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air")
+
+
+def of_water() -> Any:
+    """The declaration of a parameter."""
+    return parameter(None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water")
 
 
 class DragLaw:
@@ -72,7 +80,7 @@ class AirPressure(Forcing):
     """
 
     pressure: Any = parameter("h", "Pa", doc="the air pressure at the surface")
-    density: Any = parameter(None, "kg m-3", **OF_WATER)
+    density: Any = of_water()
 
     has_pressure = True
     uses_time = False
@@ -168,8 +176,8 @@ class Wind(Forcing):
     x: Any = parameter("h", "m s-1", **WINDS, default=0.0, doc="the wind towards +x")
     y: Any = parameter("h", "m s-1", **WINDS, default=0.0, doc="the wind towards +y")
     drag: Any = declared(DragLaw(), default="garratt", static=True)
-    air_density: Any = parameter(None, "kg m-3", **OF_AIR)
-    density: Any = parameter(None, "kg m-3", **OF_WATER)
+    air_density: Any = of_air()
+    density: Any = of_water()
 
     uses_time = False
 

@@ -34,7 +34,7 @@ from ..fields.field import AbstractField, Field, Value, to_u, to_v
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.state import pytree, replaced, static
 from ..parallel.communicator import Communicator
-from .atmosphere import OF_AIR, OF_WATER, PRESSURES, DragLaw, stress
+from .atmosphere import PRESSURES, DragLaw, of_air, of_water, stress
 from .wind_laws import drag_law
 
 __all__ = ["AMBIENT", "Cyclone"]
@@ -144,8 +144,8 @@ class Cyclone(Forcing):
         None, "s-1", default=None, optional=True, static=True, doc="f on a plane, in place of the model's"
     )
     drag: Any = declared(DragLaw(), default="garratt", static=True, doc="a wind law, or a coefficient")
-    air_density: Any = parameter(None, "kg m-3", **OF_AIR)
-    density: Any = parameter(None, "kg m-3", **OF_WATER)
+    air_density: Any = of_air()
+    density: Any = of_water()
     start: Any = declared(Moment(), default=None, static=True)
     spherical: bool = static(default=False)
     asymmetry: Any = declared(Quadrants(LEAST_SHARE, MOST_SHARE), default=None, static=True)

@@ -282,9 +282,10 @@ def _measure(resolutions: tuple) -> Outcome:
     }
     hours = np.arange(1, TIMES + 1) * HALF_PERIOD / TIMES / 3600.0
     lines = {name: (hours, run[0]) for name, run in runs.items()}
+    x, y, eta = runs["nested"][2]
     panels = [
         Panel("distance from the track", "lines", lines, labels=("hours", "m")),
-        map_in_km("elevation in the nest at the end", *runs["nested"][2]),
+        map_in_km("elevation in the nest at the end", x, y, eta),
     ]
     return Outcome(values, panels)
 

@@ -122,9 +122,9 @@ class HarmonicMisfit(Cost):
                 )
         numbers = np.column_stack([each.numbers for each in self.constants.values()])  # (2 n, gauges)
         known, deviations = np.isfinite(numbers), np.array([each.deviation for each in self.constants.values()])
-        tables = weights, np.where(known, numbers, 0.0), known / deviations
-        reader = GaugeReader.at(self.locations(), model)
-        return SquaresOfSums(reader, *(everywhere(model, table) for table in tables), first_step + 1)
+        observed, per_deviation = np.where(known, numbers, 0.0), known / deviations
+        weights, observed, per_deviation = (everywhere(model, x) for x in (weights, observed, per_deviation))
+        return SquaresOfSums(GaugeReader.at(self.locations(), model), weights, observed, per_deviation, first_step + 1)
 
     def title(self) -> str:
         names = ", ".join(_common_names(self.constants))

@@ -160,9 +160,9 @@ class TrackMisfit(Cost):
         x, y, time, value, deviation = (getattr(self.tracks, name)[in_water] for name in names)
         row, share = between_steps(time, dt, first_step, steps)
         reader = GaugeReader.at({f"point {k}": at for k, at in enumerate(zip(x, y))}, model)
-        row = model.communicator.place(lambda rank: row)
-        share, observed, per_deviation = (everywhere(model, table) for table in (share, value, 1.0 / deviation))
-        return AtInstants(reader, row, share, observed, per_deviation, first_step + 1)
+        step: Any = model.communicator.place(lambda rank: row)
+        shares, observed, per_deviation = (everywhere(model, x) for x in (share, value, 1.0 / deviation))
+        return AtInstants(reader, step, shares, observed, per_deviation, first_step + 1)
 
     def title(self) -> str:
         return f"misfit to {self.tracks.x.size:,} points of tracks"
