@@ -59,17 +59,10 @@ SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states tha
 
 def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of nests, and of sections that do not fit them."""
-    nests, run, model, stepper = (sections.get(name) for name in ("nest", "run", "model", "stepper"))
+    nests, run, initial = (sections.get(name) for name in ("nest", "run", "initial"))
     if not nests:
         return
-    if getattr(sections.get("ensemble"), "perturbation", None) is not None:
-        text = (
-            "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "
-            'value for each member, as "initial.amplitude" = [0.5, 1.0], or leave [[nest]] out'
-        )
-        yield Mistake(("ensemble", "perturbation"), text)
     before: list[str] = []
-    initial = sections.get("initial")
     for k, each in enumerate(nests):
         if each.inside is not None and each.inside not in before:
             known = nearest(each.inside, before) if before else "it is the first; leave `inside` out"
@@ -91,6 +84,18 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if (inversion := sections.get("inversion")) is not None:
         yield from _inversion_mistakes(inversion)
     yield from _shores_of_linear(sections)
+    yield from _sections_of_one_grid(sections)
+
+
+def _sections_of_one_grid(sections):
+    """What [ensemble], [model], [stepper] and [run] have for a single grid alone."""
+    run, model, stepper = (sections.get(name) for name in ("run", "model", "stepper"))
+    if getattr(sections.get("ensemble"), "perturbation", None) is not None:
+        text = (
+            "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "
+            'value for each member, as "initial.amplitude" = [0.5, 1.0], or leave [[nest]] out'
+        )
+        yield Mistake(("ensemble", "perturbation"), text)
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)
