@@ -15,7 +15,7 @@ from ..fields.parameters import POINT, Moment
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import green_mistakes, inversion_mistakes
-from .nests import mistakes_beside_nests, nest_mistakes
+from .nests import mistakes_with_nests, nest_mistakes
 from .parts import shipped, variable_mistakes
 from .physics import coast_mistakes, core_mistakes
 from .reading import leaves
@@ -40,7 +40,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         core_mistakes,
         coast_mistakes,
         nest_mistakes,
-        mistakes_beside_nests,
+        mistakes_with_nests,
     )
     checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, green_mistakes, variable_mistakes)
     return [mistake for check in checks for mistake in _checked(check, sections)]

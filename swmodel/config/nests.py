@@ -82,7 +82,7 @@ def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, ini
         yield from _shores_of_linear(sections)
 
 
-def mistakes_beside_nests(
+def mistakes_with_nests(
     nest: tuple, ensemble: Any = None, inversion: Any = None, model: Any = None, stepper: Any = None, run: Any = None
 ) -> Iterator[Mistake]:
     """Mistakes of sections that do not fit nests."""
