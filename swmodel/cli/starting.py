@@ -162,10 +162,8 @@ def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
 
 def files_of_grids(made: Assembly, folder: Path) -> dict[str, dict[str, list[Path]]]:
     """{nest, "" for the outermost grid: {key of [output]: paths}} of the files that a run writes into `folder`."""
-    found = {"": _files_of(made.experiment().output, folder)}
-    return found | {
-        one.name: _files_of(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests
-    }
+    nests = {one.name: _files_of(one.made.section("output"), folder_of_nest(one, folder)) for one in made.nests}
+    return {"": _files_of(made.section("output"), folder)} | nests
 
 
 def _files_of(output, folder):
