@@ -56,8 +56,7 @@ quick: setup  ## what to run before each commit: three minutes on two cores
 	@$(BIN)/python scripts/run_tests.py --quick $(TESTS)
 
 verify: setup  ## the published cases at full size, and what takes long, on 1, 2, 4 and 6 ranks; CASE=name prints one figure, name=value
-	@$(BIN)/python $(if $(CASE),-m tests.verification.measures $(CASE),scripts/run_tests.py --ranks 1,2,4,6 -m verify $(TESTS))
-	@$(if $(CASE),,$(BIN)/python scripts/run_tests.py --ranks 6 $(TESTS))
+	@$(BIN)/python $(if $(CASE),-m tests.verification.measures $(CASE),scripts/run_tests.py --verify $(TESTS))
 
 faults: setup  ## break runs on purpose: kills, signals, full disks, flipped bits, bad input, a million steps
 	@$(BIN)/python -m tests.faults.run $(FAULTS)

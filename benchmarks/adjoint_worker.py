@@ -19,9 +19,10 @@ from worker import _world, launch, serve
 def problem_of(options, process):
     """The adjoint.Problem of the basin whose cost is the sum of the squared elevations of the last state."""
     import jax.numpy as jnp
+    from cases import beach
 
     from swmodel import adjoint
-    from swmodel.performance.timing import basin, beach, stepper_named
+    from swmodel.performance.timing import basin, stepper_named
 
     if "nested" in options:
         return nested_problem(options, process)

@@ -201,6 +201,16 @@ class Bench:
         self.workers[name] = {"command": " ".join(map(str, command)), **worker.info}
         return worker
 
+    @contextlib.contextmanager
+    def together(self):
+        """A dict for the Workers of a figure, which are stopped at the end of the `with`."""
+        workers = {}
+        try:
+            yield workers
+        finally:
+            for worker in workers.values():
+                worker.stop()
+
     def mpirun(self, ranks, bound=True):
         """The command that starts `ranks` ranks, each bound to a core of its own or all free to use all of them."""
         if not launch.mpi_installed():
@@ -298,14 +308,10 @@ class Bench:
             what, seconds: as for `interleave`.
             starts: {name: function that starts a Worker}.
         """
-        workers = {}
-        try:
+        with self.together() as workers:
             for name, start in starts.items():
                 workers[name] = start()
             return self.interleave(what, workers, seconds)
-        finally:
-            for worker in workers.values():
-                worker.stop()
 
     @staticmethod
     def _count(worker, seconds):

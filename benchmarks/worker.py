@@ -130,7 +130,9 @@ def exchange(options):
 
 def _case(options, process):
     """(model, state, stepper) of the basin, or of an experiment's file."""
-    from swmodel.performance.timing import basin, beach, stepper_named
+    from cases import TERMS, beach
+
+    from swmodel.performance.timing import basin, stepper_named
 
     if "file" in options:
         from swmodel.cli.bench import Experiment
@@ -142,8 +144,9 @@ def _case(options, process):
     if "coastal" in options:
         case = beach(*options["size"], precision, process.communicator, coastal=options["coastal"])
         return *case, stepper_named(options.get("stepper", "ssprk3"))
-    chosen = {name: options[name] for name in ("term", "engine") if name in options}
-    case = basin(*options["size"], precision, process.communicator, layout and tuple(layout), **chosen)
+    parts = TERMS[options["term"]] if "term" in options else {}
+    where = process.communicator, layout and tuple(layout)
+    case = basin(*options["size"], precision, *where, engine=options.get("engine", "auto"), **parts)
     return *case, stepper_named(options.get("stepper", "ab2"))
 
 

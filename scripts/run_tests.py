@@ -2,9 +2,10 @@
 
     python scripts/run_tests.py [--ranks 1,2,4] [--timeout 3600] [what pytest takes: -k halo, tests/parallel, -x ...]
     python scripts/run_tests.py --quick    what a change is most likely to break, on 1 and 2 ranks, in three minutes
+    python scripts/run_tests.py --verify   the tests that are marked `verify`, and those of six ranks
 
 All but tests/parallel runs on 1 rank, files side by side on the cores there are, and tests/parallel on 2; on 4 the
-verbs, and that steps and gradients equal those of one rank. On 6, which `make verify` adds, transforms and solvers too.
+verbs, and that steps and gradients equal those of one rank. On 6, which --verify adds, transforms and solvers too.
 The files that took longest are listed at the end.
 Without MPI, tests/parallel runs on 1 rank. Paths choose among them. The root's output is shown as it comes, another
 rank's if it ended and the root printed no reason. The exit status is 0 if no test failed and none hung.
@@ -48,7 +49,7 @@ ON_MORE = {
     ),
 }
 # In this order the last files are short, and both cores are busy to the end.
-SERIAL = ("tests/verification", "tests/faults", "tests/adjoint", "tests/unit")
+SERIAL = ("tests/verification", "tests/faults", "tests/adjoint", "tests/formats", "tests/unit")
 # Operators, terms, steppers, experiment files, outputs, derivatives, and that two ranks have the steps of one.
 QUICK = (
     "tests/unit/test_words.py",
@@ -181,40 +182,51 @@ def split(arguments, several):
 
 def sum_up(tallies):
     print()
-    for ranks, tally in tallies.items():
+    for ranks, tally in tallies:
         counts = ", ".join(f"{tally[outcome]} {outcome}" for outcome in COUNTED if tally[outcome]) or "no tests"
         print(f"ranks={ranks}  {counts} in {tally['seconds']:.0f} s")
         print("  longest:", ", ".join(f"{Path(file).stem} {seconds:.0f} s" for file, seconds in tally["longest"]))
-    passed = sum(tally["passed"] for tally in tallies.values())
-    failed = sum(tally["failed"] + tally["error"] for tally in tallies.values())
+    passed = sum(tally["passed"] for _, tally in tallies)
+    failed = sum(tally["failed"] + tally["error"] for _, tally in tallies)
     print(f"{passed} passed, {failed} failed", flush=True)
     return passed, failed
+
+
+def rounds(chosen, rest):
+    """(number of ranks, arguments of pytest) of one run after the other; arguments are None where it has no tests."""
+    numbers = [int(ranks) for ranks in chosen.ranks.split(",")]
+    asked = [(ranks, rest) for ranks in numbers]
+    if chosen.verify:
+        asked = [(ranks, ["-m", "verify", *rest]) for ranks in (1, 2, 4, 6)] + [(6, rest)]
+    for ranks, arguments in asked:
+        # Of those marked `verify`, tests/parallel has some for 1 rank too.
+        several = max(numbers) > 1 and "verify" not in arguments
+        serial, parallel = split(arguments, several and launch.mpi_installed())
+        found = serial if ranks == 1 else parallel
+        if ranks in ON_MORE and found and found[-1] == str(PARALLEL.relative_to(ROOT)):
+            found = [*found[:-1], *(f"tests/parallel/test_{name}.py" for name in ON_MORE[ranks])]
+        yield ranks, found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--ranks", default="1,2,4", help="on how many ranks, separated by commas")
     parser.add_argument("--quick", action="store_true", help="some files, on 1 and 2 ranks")
-    parser.add_argument("--timeout", type=float, default=3600.0, help="seconds for each number of ranks")
+    parser.add_argument("--verify", action="store_true", help="what is marked `verify`, and all for 6 ranks")
+    parser.add_argument("--timeout", type=float, help="seconds for each run of pytest; 3600, with --verify 4 hours")
     chosen, rest = parser.parse_known_args()
-    numbers = [1, 2] if chosen.quick else [int(ranks) for ranks in chosen.ranks.split(",")]
-    several = max(numbers) > 1 and "verify" not in rest  # of `make verify`, tests/parallel have some for 1 rank too
-    serial, parallel = split(rest, several and launch.mpi_installed())
-    if chosen.quick:
-        serial, parallel = [*rest, *QUICK], [*rest, *QUICK_ON_TWO]
-    tallies = {}
-    for ranks in numbers:
-        arguments = serial if ranks == 1 else parallel
+    timeout = chosen.timeout or (14400.0 if chosen.verify else 3600.0)
+    planned = [(1, [*rest, *QUICK]), (2, [*rest, *QUICK_ON_TWO])] if chosen.quick else rounds(chosen, rest)
+    tallies = []
+    for ranks, arguments in planned:
         if arguments is None:
             continue
         if ranks > 1 and not launch.mpi_installed():
             print(f"\nranks={ranks}  left out: this environment has no MPI (`make setup MPI=bundled`)")
             continue
-        if ranks in ON_MORE and arguments[-1] == str(PARALLEL.relative_to(ROOT)):
-            arguments = [*arguments[:-1], *(f"tests/parallel/test_{name}.py" for name in ON_MORE[ranks])]
-        tallies[ranks] = run(ranks, arguments, chosen.timeout)
+        tallies.append((ranks, run(ranks, arguments, timeout)))
     passed, failed = sum_up(tallies)
-    if any(tally["none"] for tally in tallies.values()) and not rest:
+    if any(tally["none"] for _, tally in tallies) and not rest:
         sys.exit("run_tests: a part of the suite held no tests")
     sys.exit(1 if failed or not passed else 0)
 

@@ -108,6 +108,19 @@ def tmp_path(request, tmp_path_factory):
 
 
 @pytest.fixture
+def a_users_process(monkeypatch):
+    """As a user's script finds JAX: no strict types; the devices are there already."""
+    monkeypatch.setattr(launch, "configure_process", lambda *arguments, **options: None)
+    usual = {"jax_numpy_dtype_promotion": "standard", "jax_numpy_rank_promotion": "allow"}
+    before = {name: getattr(jax.config, name) for name in usual}
+    for name, value in usual.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+@pytest.fixture
 def untimed(monkeypatch):
     """`check` times no steps to predict the time of a run, for which it compiles them; test_performance.py lets it."""
     monkeypatch.setattr("swmodel.cli.checks.speed_line", lambda *arguments: "not measured here")
@@ -115,7 +128,10 @@ def untimed(monkeypatch):
 
 @pytest.fixture
 def command(capsys, untimed):
-    """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept."""
+    """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept.
+
+    `command.ok(ARGUMENTS)` requires the status 0: (stdout, stderr).
+    """
     from swmodel.cli import main
 
     before = jax.config.jax_enable_x64
@@ -126,6 +142,12 @@ def command(capsys, untimed):
         printed = capsys.readouterr()
         return ended.value.code, printed.out, printed.err
 
+    def ok(*arguments):
+        status, *printed = call(*arguments)
+        assert status == 0, "".join(printed)
+        return printed
+
+    call.ok = ok
     yield call
     jax.config.update("jax_enable_x64", before)
 

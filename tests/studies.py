@@ -1,40 +1,18 @@
-"""Experiments of studies, as texts: a bump whose sensitivity is asked for, a basin whose source is looked for."""
+"""Experiments as texts: a box for runs, a bump whose sensitivity is asked for, a basin whose source is looked for."""
 
+BOX = """\
+grid = {type = "cartesian", nx = 24, ny = 16, x = [0, "240 km"], y = [0, "160 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+initial = {type = "gaussian", amplitude = "10 cm", centre = ["100 km", 80e3], radius = "30 km"}
+"""
 BUMP = """\
-[run]
-title = "A bump in a box"
-until = "40 min"
-engine = "arrays"
-
-[grid]
-type = "cartesian"
-nx = 12
-ny = 10
-x = [0, "120 km"]
-y = [0, "100 km"]
-
-[bathymetry]
-type = "formula"
-depth = "100 + x / (10 * km)"
-
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-
-[initial]
-type = "gaussian"
-amplitude = "1 m"
-centre = ["60 km", "50 km"]
-radius = "30 km"
-
-[[dissipation]]
-type = "linear_drag"
-rate = 1e-5
-
-[stepper]
-type = "ab2"
-epsilon = 0.1
-dt = 40
+run = {title = "A bump in a box", until = "40 min", engine = "arrays"}
+grid = {type = "cartesian", nx = 12, ny = 10, x = [0, "120 km"], y = [0, "100 km"]}
+bathymetry = {type = "formula", depth = "100 + x / (10 * km)"}
+coriolis = {type = "f_plane", f0 = 1e-4}
+initial = {type = "gaussian", amplitude = "1 m", centre = ["60 km", "50 km"], radius = "30 km"}
+dissipation = [{type = "linear_drag", rate = 1e-5}]
+stepper = {type = "ab2", epsilon = 0.1, dt = 40}
 
 [output.gauges.positions]
 A = ["30 km", "40 km"]

@@ -1,5 +1,7 @@
 """Gradients, tangents and checkpoints over the forward run, and the memory of 10,000 steps."""
 
+from functools import partial
+
 from harness import NotMeasured, ratio
 
 NAMES = (
@@ -38,17 +40,13 @@ def _ratios(bench):
         "revolve": {"what": "gradient", "checkpoints": REVOLVE},
         "tangent": {"what": "tangent"},
     }
-    workers = {}
-    try:
+    with bench.together() as workers:
         for name, options in cases.items():
             command = bench.python("adjoint_worker.py", kind="time", size=SIZE, steps=STEPS, **options)
             workers[name] = bench.start(f"adjoint {name}", command)
         times = bench.interleave("adjoint", workers)
         again = workers["revolve"].info["forward_steps"]
         lengths = workers["nested"].info["lengths"]
-    finally:
-        for worker in workers.values():
-            worker.stop()
     details = {"size": SIZE, "steps": STEPS, "precision": "float32", "stepper": "AB2"}
     forward = times["forward"]
     for name, most in (("storeall", 4.0), ("plain", None), ("nested", 5.0)):
@@ -63,17 +61,13 @@ def _ratios(bench):
 
 def _ranks(bench):
     """How much faster two ranks are than one, of the gradient over that of the forward run; each rank on one core."""
-    workers = {}
+    starts = {
+        f"{what} {ranks}": partial(_bound, bench, what, ranks) for what in ("forward", "gradient") for ranks in (1, 2)
+    }
     try:
-        for what in ("forward", "gradient"):
-            for ranks in (1, 2):
-                workers[what, ranks] = _bound(bench, what, ranks)
-        times = bench.interleave("adjoint on ranks", {f"{what} {ranks}": w for (what, ranks), w in workers.items()})
+        times = bench.timed("adjoint on ranks", starts)
     except NotMeasured as why:
         return bench.missing("gradient_2ranks_speedup", why)
-    finally:
-        for worker in workers.values():
-            worker.stop()
     speedup = {what: ratio(times[f"{what} 1"], times[f"{what} 2"]) for what in ("forward", "gradient")}
     value = speedup["gradient"] / speedup["forward"]
     bench.figure("gradient_2ranks_speedup", value, at_least=0.9, **speedup, size=SIZE)

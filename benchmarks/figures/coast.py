@@ -16,7 +16,7 @@ NAMES = (
     *(f"coast_{kind}_scaling_{ranks}" for kind in ("strong", "weak") for ranks in (2, 4)),
 )
 SIZE = (1000, 1000)
-GRAVITY, SPACING, ROUGHNESS, THIN = 9.81, 200.0, 0.025, 1e-3  # of `beach` in swmodel/performance/timing.py
+GRAVITY, SPACING, ROUGHNESS, THIN = 9.81, 200.0, 0.025, 1e-3  # of `beach` in cases.py
 TILE = (500, 500)  # of weak scaling
 GRADIENT_SIZE, STEPS, MOST_OF_GRADIENT = (500, 500), 20, 5.0
 

@@ -13,32 +13,24 @@ def measure(bench):
     each, errors = {}, {}
     for name, periodic in PERIODIC.items():
         options = {"kind": "poisson", "shape": (1024, 1024), "periodic": periodic}
-        workers = {}
-        try:
+        with bench.together() as workers:
             for what in ("solve", "transforms"):
                 workers[what] = bench.start(f"{what} {name}", bench.python("spectral_worker.py", what=what, **options))
             times = bench.interleave(f"poisson, {name}", workers)
             each[name] = ratio(times["solve"], times["transforms"])
             errors |= {f"{name}, {b}": error for b, error in workers["solve"].info["errors"].items()}
-        finally:
-            for worker in workers.values():
-                worker.stop()
     bench.figure("poisson_1024", max(each.values()), at_most=1.5, each=each)
     bench.figure("poisson_1024_backward_error", max(errors.values()), at_most=1e-14, each=errors)
     _tohoku(bench)
 
 
 def _tohoku(bench):
-    workers = {}
-    try:
+    with bench.together() as workers:
         for name in PRECONDITIONERS:
             command = bench.python("spectral_worker.py", kind="pcg", preconditioner=name)
             workers[name] = bench.start(f"pcg {name}", command)
         times = bench.interleave("pcg", workers)
         iterations = {name: worker.info["iterations"] for name, worker in workers.items()}
-    finally:
-        for worker in workers.values():
-            worker.stop()
     for name, count in iterations.items():
         bench.say(f"    {name:12s} {count:4d} iterations, {1e3 * statistics.median(times[name]):8.1f} ms")
     best = min((n for n in PRECONDITIONERS if n != "Diagonal"), key=lambda n: statistics.median(times[n]))

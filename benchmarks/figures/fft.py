@@ -15,8 +15,7 @@ def measure(bench):
     kind = peer()
     for name, shape in SHAPES.items():
         sides = {"swmodel": "fft", "peer": kind}
-        workers = {}
-        try:
+        with bench.together() as workers:
             for side, which in sides.items():
                 workers[side] = _start(bench, f"{which} {len(shape)}-D", which, shape)
             infos = {side: worker.info for side, worker in workers.items()}
@@ -25,9 +24,6 @@ def measure(bench):
                     raise NotMeasured(f"{side}: what came back differs by {info['error']:.1e}")
             bench.say(f"    {name}: the peer is {infos['peer']['peer']}")
             times = bench.interleave(name, workers)
-        finally:
-            for worker in workers.values():
-                worker.stop()
         bench.figure(name, ratio(times["swmodel"], times["peer"]), at_most=1.2, shape=shape, peer=infos["peer"]["peer"])
 
 

@@ -14,20 +14,15 @@ COPY_CELLS = 1 << 28
 
 def measure(bench):
     environment = bench.environment(JAX_PLATFORMS="cuda", XLA_PYTHON_CLIENT_PREALLOCATE="false")
-    workers = {}
-    try:
+    with bench.together() as workers:
         copy = bench.python("worker.py", kind="copy", cells=COPY_CELLS)
-        workers["copy"] = bench.start("copy on GPU", copy, environment)
+        try:
+            workers["copy"] = bench.start("copy on GPU", copy, environment)
+        except NotMeasured as why:
+            raise NotMeasured("JAX finds no GPU here") from why
         options = {"kind": "step", "size": SIZE, "batch": batch_of(SIZE[0] * SIZE[1])}
         workers["step"] = bench.start("step on GPU", bench.python("worker.py", **options), environment)
         times = bench.interleave("gpu", workers)
-    except NotMeasured as why:
-        if "copy" not in workers:
-            raise NotMeasured("JAX finds no GPU here") from why
-        raise
-    finally:
-        for worker in workers.values():
-            worker.stop()
     cells = SIZE[0] * SIZE[1]
     share = ratio(times["copy"], times["step"]) * (BYTES * cells) / (8.0 * COPY_CELLS)
     details = {"device": workers["copy"].info["device"], "size": SIZE, "precision": "float32"}

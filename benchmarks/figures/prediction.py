@@ -47,8 +47,8 @@ def measure(bench):
     file = bench.folder / "prediction.toml"
     text = EXPERIMENT.replace("{x} / 3", f"{nx * 5000 / 3}").replace("{y} / 2", f"{ny * 2500}")
     file.write_text(text.format(nx=nx, ny=ny, x=nx * 5000, y=ny * 5000))
-    workers, predicted = {}, {ranks: [] for ranks in RANKS}
-    try:
+    predicted = {ranks: [] for ranks in RANKS}
+    with bench.together() as workers:
         for ranks in RANKS:
             workers[ranks] = bench.steps(f"{ranks} ranks", ranks=ranks, file=str(file), batch=16)
         times = {ranks: [] for ranks in RANKS}
@@ -57,9 +57,6 @@ def measure(bench):
                 predicted[ranks].append(check(bench, file, ranks))
                 worker.run(worker.batch)  # warms up
                 times[ranks].append(worker.run(4 * worker.batch) / (4 * worker.batch))
-    finally:
-        for worker in workers.values():
-            worker.stop()
     bench.raw["prediction"] = {"seconds_per_step": times, "predicted": predicted}
     for name, ranks in zip(NAMES, RANKS):
         # The error of the prediction, not of the timings: these scatter to both sides, and their median does not.

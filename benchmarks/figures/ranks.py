@@ -9,8 +9,7 @@ RANKS = 2
 def measure(bench):
     found = {name: {} for name in NAMES}
     for size in (bench.size, bench.small):
-        workers = {}
-        try:
+        with bench.together() as workers:
             workers["threads"] = bench.steps(f"threads {size[0]}", size)
             for kind, start in (("ranks", _ranks), ("sharded", _sharded)):
                 try:
@@ -18,9 +17,6 @@ def measure(bench):
                 except NotMeasured as why:
                     bench.missing(NAMES[kind == "sharded"], why)
             times = bench.interleave(f"ranks {size[0]} x {size[1]}", workers)
-        finally:
-            for worker in workers.values():
-                worker.stop()
         if "ranks" in times:
             found[NAMES[0]][size] = ratio(times["threads"], times["ranks"])
         if {"ranks", "sharded"} <= set(times):

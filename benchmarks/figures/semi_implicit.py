@@ -40,8 +40,8 @@ def measure(bench):
 
 def runs(bench, basin, schemes=SCHEMES):
     """({scheme: times of a unit}, {scheme: the info of its worker}, {scheme: the fields that it reached})."""
-    workers, reached = {}, {}
-    try:
+    reached = {}
+    with bench.together() as workers:
         for name in schemes:
             command = bench.python("semi_implicit_worker.py", basin=basin, scheme=name, precision=PRECISION)
             workers[name] = bench.start(f"{basin} {name}", command)
@@ -50,9 +50,6 @@ def runs(bench, basin, schemes=SCHEMES):
             reached[name] = np.load(file)
         times = bench.interleave(basin, workers)
         return times, {name: worker.info for name, worker in workers.items()}, reached
-    finally:
-        for worker in workers.values():
-            worker.stop()
 
 
 def difference(wanted, found, names):

@@ -36,13 +36,9 @@ GRAVITY, EPSILON = 9.81, 0.1
 def measure(bench):
     nx, ny = bench.size
     cells = nx * ny
-    workers = {}
-    try:
+    with bench.together() as workers:
         _start(bench, workers)
         times = bench.interleave("step", workers)
-    finally:
-        for worker in workers.values():
-            worker.stop()
     ours = times["swmodel"]
     rates = {name: cells / statistics.median(t) / 1e6 for name, t in times.items() if name != "triad"}
     sizes = {"size": bench.size, "precision": "float32", "million_cell_steps_per_second": rates}

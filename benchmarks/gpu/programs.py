@@ -6,6 +6,7 @@ run        a chunk of a run with the validity check, and with gauges, snapshots 
            argument, and `steps` those of one iteration of its loop
 """
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,11 +15,14 @@ import jax.numpy as jnp
 
 import swmodel as sw
 from swmodel.nests.steps import FamilyLoop
-from swmodel.performance.timing import SPACING, STEPPERS, TIME_STEP, Program, basin, beach, stepper_named
+from swmodel.performance.timing import SPACING, STEPPERS, TIME_STEP, Program, basin, stepper_named
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state, step_loop
 from swmodel.stepping.members import Members, first_member
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from cases import TERMS, beach  # noqa: E402
 
 __all__ = ["CASES", "LONGEST", "STEPS", "SYSTEMS"]
 
@@ -149,8 +153,8 @@ SYSTEMS = {  # name: (function of (nx, ny) and options that makes (model, state)
     **{name: (basin, named(name), {}) for name in STEPPERS if name != "forward_backward_hancock"},
     "ab2_float64": (basin, named("ab2"), {"precision": "float64"}),
     "forward_backward_float64": (basin, named("forward_backward"), {"precision": "float64"}),
-    "flather": (basin, named("forward_backward"), {"term": "flather"}),
-    "manning": (basin, named("forward_backward"), {"term": "manning"}),
+    "flather": (basin, named("forward_backward"), TERMS["flather"]),
+    "manning": (basin, named("forward_backward"), TERMS["manning"]),
     "tides": (tides, named("forward_backward"), {}),
     "storm": (storm, named("forward_backward"), {}),
     "tracer": (tracer, named("ssprk3"), {}),

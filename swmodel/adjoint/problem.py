@@ -41,7 +41,7 @@ STORE_ALL = StoreAll()
 RULES = {
     "model": Part(("interval", "check_state"), "ShallowWater(grid, depth)"),
     "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
-    "steps": Number(None, "steps", whole=True),
+    "steps": Number(None, "steps", whole=True, minimum=1),
     "first_step": Number(None, "steps", whole=True, minimum=0),
     "checkpoints": Part(("plan", "bytes", "differentiate"), "StoreAll()"),
 }
@@ -109,8 +109,6 @@ class Problem:
         if getattr(model, "members", None) is not None:
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
         check_arguments("Problem", RULES, locals())
-        if steps < 1:
-            raise ConfigError(f"Problem: steps = {steps} is not a number of steps; give 1 or more.")
         self.stepped = cast(Any, model)
         self.steps, self.first_step = int(steps), int(first_step)
         self.scheme: Any = stepper

@@ -18,15 +18,8 @@ from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
 from ..adjoint.costs.readers import outermost
 from ..config import Experiment, Override, read
 from ..config.adjoint import Adjoint
+from ..config.build import studies
 from ..config.build.experiment import Assembly
-from ..config.build.studies import (
-    amplitudes_of,
-    cost_of,
-    least_steps,
-    problem_on_tile,
-    section_of,
-    steps_of,
-)
 from ..config.expressions import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output import remove_figures
@@ -34,19 +27,9 @@ from ..output.metadata import references
 from ..output.studies import write_sensitivities
 from ..runtime.paths import check_apart
 from ..simulation.progress import duration
-from . import facts, logs
+from . import facts, logs, starting
 from .facts import columns
 from .options import Sensitivity
-from .starting import (
-    attributes_of,
-    begin,
-    files_of_studies,
-    inputs_of,
-    prepare_paths,
-    show_file,
-    started_with_step,
-    study_lines,
-)
 
 if TYPE_CHECKING:
     from ..adjoint.verification.verification import Verdict
@@ -135,11 +118,8 @@ def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: 
     if options.verify:
         overrides = [*overrides, Override("--verify", ("model", "precision"), "float64")]
     draft = read(file, overrides)
-    draft.experiment()
-    section = section_of(draft, "adjoint", options.verify)
+    section = studies.section_of(draft, "adjoint", options.verify)
     section = _with_length(section, options)
-    if draft.sections.get("ensemble") is not None:
-        raise ConfigError(f"{draft.file}: an [ensemble] has no adjoint of its own; take that section out.")
     study = _study(draft, section, options)
     if options.verify:
         verify(study, options)
@@ -159,12 +139,12 @@ def _with_length(section, options):
 
 def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
-    begun = begin(draft, options, nested=True)
+    begun = starting.begin(draft, options, nested=True)
     made, experiment = begun.made, begun.experiment
-    cost = made.require(("adjoint", "cost"), cost_of, section, made.output, experiment.run.start)
-    model, state, dt = started_with_step(made, experiment, *begun.where)
+    cost = made.require(("adjoint", "cost"), studies.cost_of, section, made.output, experiment.run.start)
+    model, state, dt = starting.started_with_step(made, experiment, *begun.where)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
-    problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
+    problem: Any = studies.problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()  # raises the mistakes if there is no problem
     return Study(made, experiment, section, cost, problem, begun.folder)
 
@@ -173,11 +153,11 @@ def _length_and_start(experiment, section, cost, model, state, dt, options):
     """(number of steps, first State) of the section; for --verify a state in motion and, unless given, other steps."""
     from ..adjoint.verification.examination import crossing_steps, moving_state
 
-    _, steps = steps_of(section, experiment.run, dt)
+    _, steps = studies.steps_of(section, experiment.run, dt)
     if options.verify:
         state = moving_state(model, state, options.seed)
         if section.steps is None and options.until is None:
-            steps = max(crossing_steps(outermost(model), dt), least_steps(cost, dt))
+            steps = max(crossing_steps(outermost(model), dt), studies.least_steps(cost, dt))
     return steps, state
 
 
@@ -199,7 +179,7 @@ def _announce(study, verified=False):
     lines = [
         ("cost", f"{study.cost.title()} [{study.cost.units}]"),
         ("controls", ", ".join(study.section.controls)),
-        *study_lines(study.made, problem),
+        *starting.study_lines(study.made, problem),
         *_memory_lines(study, verified),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
@@ -222,7 +202,7 @@ def compute_maps(study: Study, options: Sensitivity) -> None:
 
     problem, path = study.problem, study.folder / study.section.file
     problem.communicator.from_root(lambda: _remove_old_file(study, path, options))
-    amplitudes = study.made.require(("adjoint", "amplitude"), amplitudes_of, study.section, units_of(problem))
+    amplitudes = study.made.require(("adjoint", "amplitude"), studies.amplitudes_of, study.section, units_of(problem))
     _announce(study)
     announce = _announcer(1 + options.check * len(study.section.controls))
     begun = clock.perf_counter()
@@ -249,7 +229,7 @@ def compute_maps(study: Study, options: Sensitivity) -> None:
         if without:
             logs.LOGGER.info("%s", without)
         _report(study, found, units, checks)
-        show_file(path, options.plot)
+        starting.show_file(path, options.plot)
 
 
 def _dry_line(study):
@@ -265,8 +245,8 @@ def _dry_line(study):
 
 def _remove_old_file(study, path, options):
     """Remove the file of an earlier study at once, so that a file that exists afterwards is of this study."""
-    check_apart(files_of_studies(study.section, None, study.folder), inputs_of(study.made.draft))
-    prepare_paths([path], options.overwrite)
+    check_apart(starting.files_of_studies(study.section, None, study.folder), starting.inputs_of(study.made.draft))
+    starting.prepare_paths([path], options.overwrite)
     path.unlink(missing_ok=True)
     remove_figures(path)
 
@@ -276,7 +256,7 @@ def _write(study, path, found, J, units):
     attributes = {
         "computed_in": str(study.problem.model.dtype),
         "references": references(study.problem.model, study.problem.stepper),
-        **attributes_of(made, problem),
+        **starting.attributes_of(made, problem),
     }
     cost = study.cost
     described = {"name": cost.title(), "value": J, "units": units, "places": cost.locations()}
@@ -335,7 +315,7 @@ def verify(study: Study, options: Sensitivity) -> None:
     problem = study.problem
     has_second = all(map(verification.has_second_rates, problem.models))
     units = verification.units_of(problem)
-    amplitudes = study.made.require(("adjoint", "amplitude"), amplitudes_of, study.section, units)
+    amplitudes = study.made.require(("adjoint", "amplitude"), studies.amplitudes_of, study.section, units)
     _announce(study, verified=True)
     announce = _announcer(f"about {verification.runs_of(len(study.section.controls), second=has_second)}")
     verdicts = verification.verify(problem, amplitudes, options.seed, report=announce)

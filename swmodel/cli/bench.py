@@ -9,9 +9,10 @@ import jax
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import Assembly, assemble, model_of
+from ..config.build.experiment import assemble, model_of
 from ..config.build.fields import state_of
 from ..config.build.steppers import stepper_of, time_step
+from ..config.sections import read_layout
 from ..errors import ConfigError
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
@@ -20,7 +21,6 @@ from ..parallel.communicator import Communicator
 from ..runtime import launch
 from ..runtime.launch import Process
 from ..runtime.launchers import placement
-from ..runtime.version import VERSION, git_commit
 from ..stepping.stability import limits
 from . import facts
 from .logs import profiled
@@ -90,23 +90,16 @@ class Experiment:
     make_communicator = Basin.make_communicator
 
     def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
-        return timed_case(self.made, self.experiment, communicator, self)
+        """(ShallowWater, State) on a communicator; the stepper gets its time step."""
+        made, experiment = self.made, self.experiment
+        model = model_of(made, communicator)
+        state = state_of(experiment.initial, model)
+        found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
+        self.stepper = stepper_of(experiment.stepper, made.require(("stepper", "dt"), time_step, experiment, found))
+        return model, state
 
     def __str__(self):
         return f"{self.name}, {self.shape[1]} x {self.shape[0]} cells, {type(self.stepper).__name__}"
-
-
-def timed_case(
-    made: Assembly, experiment: Any, communicator: Communicator, subject: Experiment | None = None
-) -> tuple[ShallowWater, State]:
-    """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
-    model = model_of(made, communicator)
-    state = state_of(experiment.initial, model)
-    if subject is not None:
-        stepper = stepper_of(experiment.stepper)
-        found = made.require(("stepper",), limits, model, stepper, state)
-        subject.stepper = stepper_of(experiment.stepper, made.require(("stepper", "dt"), time_step, experiment, found))
-    return model, state
 
 
 def _shape(text):
@@ -119,15 +112,10 @@ def _shape(text):
 
 
 def _layout(options):
-    if options.layout is None:
-        return None
     try:
-        py, px = (int(part) for part in options.layout.lower().split("x"))
-    except ValueError:
-        raise ConfigError(
-            f"--layout {options.layout} is not a layout; write tiles along y x x, as --layout 2x3."
-        ) from None
-    return py, px
+        return read_layout(options.layout)
+    except ValueError as error:
+        raise ConfigError(f"--layout {options.layout} is not a layout; {error}.") from None
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -149,7 +137,7 @@ def _steps(subject, communicator, options):
     bandwidth = float(communicator.host_sum(np.array([triad_bandwidth(triad)]))[0])
     hosts = placements(communicator)
     lines = [
-        ("swmodel", f"{VERSION}{_commit(communicator)}"),
+        ("swmodel", facts.version_text(communicator.is_root)),
         ("case", f"{subject}, {subject.precision}"),
         ("ranks", f"{facts.ranks_line(model.decomposition)}, {communicator.name}; {_where()}"),
         *_figures(program, cells, statistics.median(times), bandwidth),
@@ -223,11 +211,6 @@ def _where():
 
     threads = launch.threads_per_rank()
     return f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()
-
-
-def _commit(communicator):
-    commit = git_commit() if communicator.is_root else None
-    return f" ({commit})" if commit else ""
 
 
 # -- measurements for predictions -------------------------------------------------------------------------------------

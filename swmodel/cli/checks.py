@@ -11,31 +11,16 @@ from ..config.build.fields import is_evaluated_whole
 from ..config.build.nests import family_of
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, green_line, inversion_line
-from ..config.scenario import PRODUCTS, bytes_of_gauges, bytes_of_sums
+from ..config.scenario import PRODUCTS, bytes_of_outputs
 from ..errors import ConfigError
 from ..parallel.serial import OneTileCommunicator
 from ..runtime import launch, memory
 from ..runtime.paths import check_apart, expanded
 from ..stepping.stability import largest_time_step, limits
-from . import facts, logs
+from . import facts, logs, starting
 from .explain import Speed, speed_line
 from .model_remarks import flooded_land, model_remarks, wave_remarks
 from .remarks import remarks
-from .starting import (
-    add_outputs,
-    add_outputs_of_nests,
-    begin_alone,
-    files_of_nests,
-    files_of_run,
-    files_of_studies,
-    inputs_of,
-    merged,
-    named_files,
-    nest_lines,
-    nest_output_lines,
-    simulation_of,
-    started,
-)
 
 
 def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int, speed: Speed | None = None) -> None:
@@ -46,7 +31,7 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     """
     logs.start(root=True)  # before the file is read, which names code of its own
     draft = read(file, overrides)
-    made = begin_alone(draft, ranks, nested=True)
+    made = starting.begin_alone(draft, ranks, nested=True)
     if draft.mistakes or made.mistakes:
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())
@@ -54,7 +39,7 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     if is_evaluated_whole(made.grid):
         where = "serial", None, experiment.run.engine
         family, states, dt = family_of(made, *where) if made.nests else (None, {}, 0.0)
-        model, state = (family.outer, states[""]) if family is not None else started(made, experiment, *where)
+        model, state = (family.outer, states[""]) if family is not None else starting.started(made, experiment, *where)
         studied = (model, state) if family is None else (family, states)
         lines, warnings = _plan(made, experiment, model, state, ranks, speed, studied)
         if family is not None:
@@ -99,14 +84,14 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
 
 def _nests(made, family, states, dt, ranks):
     """(label, text) lines of the nests; raises ConfigError for mistakes of their steps, tiles and files."""
-    driver = simulation_of(made, family, states, dt)
+    driver = starting.simulation_of(made, family, states, dt)
     for k, one in enumerate(made.nests):
         simulation, grid = driver[one.name], family.models[one.name].grid
         made.attempt(("nest", k), tiles, grid, ranks, None, max(simulation.halo, one.place.width))
-    add_outputs_of_nests(made, driver, files_of_nests(made, Path(".")))
+    starting.add_outputs_of_nests(made, driver, Path("."))
     made.attempt(("nest",), driver.check_due)
     made.experiment()
-    return [*nest_lines(made, family, dt), *nest_output_lines(made, family, dt)]
+    return [*starting.nest_lines(made, family, dt), *starting.nest_output_lines(made, family, dt)]
 
 
 LARGEST_SUMMED = 2**22  # cells of a grid of which this process holds sums and maxima, which ranks share in a run
@@ -124,7 +109,7 @@ def _plan_of_tiles(made, experiment, ranks):
     for rank in _spread(layout):
         if made.bathymetry.wet.block(*layout.tile(rank).slices).any():
             communicator = OneTileCommunicator(layout.layout, rank)
-            model, state = started(made, experiment, communicator, layout.layout, "arrays")
+            model, state = starting.started(made, experiment, communicator, layout.layout, "arrays")
             examined.append((model, limits(model, stepper, state), state))
     if not examined:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")
@@ -147,7 +132,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
     """(label, text) lines of a run on ranks of `tile` cells, with `moving` records of a source's motion."""
     itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
     need = memory.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
-    need += bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
+    need += bytes_of_outputs(output, tile, itemsize, members)
     there = memory.of_device()
     largest = memory.largest_tile(there, itemsize, stepper.states_kept, moving) // members
     fit = f"{largest:,} cells fill {facts.size(there)} here"
@@ -171,8 +156,8 @@ def _with_files(made, experiment, model, state, found, kinds):
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
-    simulation = simulation_of(made, model, state, dt)
-    add_outputs(made, simulation, files_of_run(experiment.output, expanded(experiment.output.folder)), kinds)
+    simulation = starting.simulation_of(made, model, state, dt)
+    starting.add_outputs(made, simulation, expanded(experiment.output.folder), kinds)
     return simulation
 
 
@@ -201,9 +186,9 @@ def _spread(layout):
 def _check_files(made, experiment):
     """Raise ConfigError if files of a run, of [adjoint] or of [inversion] are inputs or one another."""
     folder = expanded(experiment.output.folder)
-    studies = files_of_studies(made.section("adjoint"), made.section("inversion"), folder)
-    files = merged([files_of_run(experiment.output, folder), *files_of_nests(made, folder).values()])
-    check_apart([*named_files(files), *studies], inputs_of(made.draft))
+    studies = starting.files_of_studies(made.section("adjoint"), made.section("inversion"), folder)
+    files = starting.merged(starting.files_of_grids(made, folder).values())
+    check_apart([*starting.named_files(files), *studies], starting.inputs_of(made.draft))
 
 
 def _studies(made, model, state, dt):

@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
+from .. import postprocess
 from ..output import KINDS
 from ..runtime.version import VERSION
 from . import files, forecast_commands, options
-from .files import copy_experiment, open_page, plot_files, report_files
-from .options import examples, input_path, output_path, path_option, taking
+from .files import copy_experiment, open_page, report_files
+from .options import command, input_path, output_path, path_option
 
 app = typer.Typer(
     name="swmodel",
@@ -37,12 +38,11 @@ def _swmodel(
     pass
 
 
-@app.command(
-    epilog=examples(
-        "swmodel new",
-        "swmodel new tohoku_2011",
-        "swmodel new double_gyre my_gyre",
-    )
+@command(
+    app,
+    "swmodel new",
+    "swmodel new tohoku_2011",
+    "swmodel new double_gyre my_gyre",
 )
 def new(
     name: Annotated[
@@ -55,15 +55,13 @@ def new(
     copy_experiment(name, folder, force)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel check tohoku.toml",
-        "swmodel check tohoku.toml --ranks 4",
-        "swmodel check gyre.toml --set grid.nx=512",
-        "swmodel check tohoku.toml --ranks 64 --latency 2e-6 --bandwidth 2e10",
-    )
+@command(
+    app,
+    "swmodel check tohoku.toml",
+    "swmodel check tohoku.toml --ranks 4",
+    "swmodel check gyre.toml --set grid.nx=512",
+    "swmodel check tohoku.toml --ranks 64 --latency 2e-6 --bandwidth 2e10",
 )
-@taking
 def check(
     file: options.File,
     given: options.Speed,
@@ -74,7 +72,6 @@ def check(
     ] = None,
     layout: options.LayoutOption = None,
     until: options.Until = None,
-    debug: options.Debug = False,
 ) -> None:
     """Describe a run, or list every mistake of its file.
 
@@ -87,15 +84,13 @@ def check(
     check_experiment(file, overrides, ranks or 1, given if predicts else None)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel plan tohoku.toml",
-        "swmodel plan tohoku.toml --ranks 1,16,256 --gradient",
-        "swmodel plan gyre.toml --set stepper.type=semi_implicit --machine node.json",
-        "swmodel plan globe.toml --ranks 1024,4096,10000 --latency 2e-6 --bandwidth 2e10 --machine node.json",
-    )
+@command(
+    app,
+    "swmodel plan tohoku.toml",
+    "swmodel plan tohoku.toml --ranks 1,16,256 --gradient",
+    "swmodel plan gyre.toml --set stepper.type=semi_implicit --machine node.json",
+    "swmodel plan globe.toml --ranks 1024,4096,10000 --latency 2e-6 --bandwidth 2e10 --machine node.json",
 )
-@taking
 def plan(
     file: options.File,
     given: options.Speed,
@@ -109,7 +104,6 @@ def plan(
         bool | None,
         typer.Option("--gradient/--no-gradient", help="Plan the gradient, too; by default if the file has an adjoint."),
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Tabulate time, memory, messages and files on 1 to 10,000 ranks.
 
@@ -120,13 +114,12 @@ def plan(
     plan_experiment(file, options.overrides_of(None, set, until=until), ranks, given, gradient)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel explain tohoku.toml",
-        "swmodel explain gyre.toml --set stepper.type=rk4 --graph",
-        "swmodel explain gyre.toml --source loops --bandwidth 2e10",
-        "swmodel explain gyre.toml --adjoint",
-    )
+@command(
+    app,
+    "swmodel explain tohoku.toml",
+    "swmodel explain gyre.toml --set stepper.type=rk4 --graph",
+    "swmodel explain gyre.toml --source loops --bandwidth 2e10",
+    "swmodel explain gyre.toml --adjoint",
 )
 def explain(
     file: options.File,
@@ -139,7 +132,6 @@ def explain(
         float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the memory; measured without it.")
     ] = None,
     adjoint: Annotated[bool, typer.Option("--adjoint", help="List the loops of the step's adjoint, too.")] = False,
-    debug: options.Debug = False,
 ) -> None:
     """List the fused loops of a step with their costs.
 
@@ -150,16 +142,14 @@ def explain(
     explain_experiment(file, options.overrides_of(None, set), source, graph, bandwidth, adjoint)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel run tohoku.toml --plot",
-        "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
-        "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",
-        "swmodel run tohoku.toml --communicator sharded --devices 4",
-        "swmodel run double_gyre.toml --members dissipation.0.viscosity=300,400,600",
-    )
+@command(
+    app,
+    "swmodel run tohoku.toml --plot",
+    "mpirun -n 4 swmodel run double_gyre.toml --set stepper.dt=300 --until 1year",
+    "mpirun -n 2 swmodel run tohoku.toml -o output/a --plot --observations records",
+    "swmodel run tohoku.toml --communicator sharded --devices 4",
+    "swmodel run double_gyre.toml --members dissipation.0.viscosity=300,400,600",
 )
-@taking
 def run(
     file: options.File,
     given: options.Run,
@@ -177,15 +167,13 @@ def run(
     run_experiment(file, options.overrides_of(given, set, members, until=until, observations=observations), given)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel resume output/restart.nc --until '6 hour'",
-        "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
-        "swmodel resume output/restart.nc --until 2day --set dissipation.0.viscosity=500 --output output/branch",
-        "swmodel resume output/restart.nc --until 2day --experiment tohoku.toml --force depth",
-    )
+@command(
+    app,
+    "swmodel resume output/restart.nc --until '6 hour'",
+    "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
+    "swmodel resume output/restart.nc --until 2day --set dissipation.0.viscosity=500 --output output/branch",
+    "swmodel resume output/restart.nc --until 2day --experiment tohoku.toml --force depth",
 )
-@taking
 def resume(
     restart: Annotated[str, input_path("RESTART.nc", "A restart file.")],
     given: options.Resumed,
@@ -202,15 +190,13 @@ def resume(
     resume_experiment(restart, options.overrides_of(given, set, until=until, observations=observations), given)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel adjoint sensitivity.toml --plot",
-        "mpirun -n 4 swmodel adjoint double_gyre.toml --verify",
-        "swmodel adjoint sensitivity.toml --set adjoint.cost.gauges=21401 -o output/a",
-        'swmodel adjoint gyre.toml --verify --steps 200 --set \'adjoint.controls=["depth", "forcing.0.x"]\'',
-    )
+@command(
+    app,
+    "swmodel adjoint sensitivity.toml --plot",
+    "mpirun -n 4 swmodel adjoint double_gyre.toml --verify",
+    "swmodel adjoint sensitivity.toml --set adjoint.cost.gauges=21401 -o output/a",
+    'swmodel adjoint gyre.toml --verify --steps 200 --set \'adjoint.controls=["depth", "forcing.0.x"]\'',
 )
-@taking
 def adjoint(file: options.File, given: options.Sensitivity, set: options.Set = None) -> None:
     """Compute the sensitivity of a cost to each control.
 
@@ -221,15 +207,13 @@ def adjoint(file: options.File, given: options.Sensitivity, set: options.Set = N
     adjoint_experiment(file, options.overrides_of(given, set), given)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel invert inversion.toml --observations records --plot",
-        "mpirun -n 2 swmodel invert inversion.toml --observations records --withhold",
-        "swmodel invert double_gyre_twin.toml --set inversion.method=descent",
-        "swmodel invert double_gyre_twin.toml --resume",
-    )
+@command(
+    app,
+    "swmodel invert inversion.toml --observations records --plot",
+    "mpirun -n 2 swmodel invert inversion.toml --observations records --withhold",
+    "swmodel invert double_gyre_twin.toml --set inversion.method=descent",
+    "swmodel invert double_gyre_twin.toml --resume",
 )
-@taking
 def invert(
     file: options.File,
     given: options.Inverted,
@@ -249,15 +233,13 @@ def invert(
 app.registered_commands += forecast_commands.app.registered_commands
 
 
-@app.command(
-    epilog=examples(
-        "swmodel bench",
-        "mpirun -n 2 swmodel bench --size 512x512",
-        "swmodel bench tohoku.toml --save machine.json",
-        "srun -N 2 -n 2 swmodel bench --network --save machine.json",
-    )
+@command(
+    app,
+    "swmodel bench",
+    "mpirun -n 2 swmodel bench --size 512x512",
+    "swmodel bench tohoku.toml --save machine.json",
+    "srun -N 2 -n 2 swmodel bench --network --save machine.json",
 )
-@taking
 def bench(
     given: options.Bench,
     file: Annotated[str | None, input_path("[FILE.toml]", "An experiment to time; a closed basin without it.")] = None,
@@ -272,7 +254,7 @@ def bench(
     time_steps(file, options.overrides_of(None, set), given)
 
 
-@app.command(epilog=examples("swmodel doctor"))
+@command(app, "swmodel doctor")
 def doctor() -> None:
     """Examine the installation: versions, MPI, devices.
 
@@ -283,13 +265,12 @@ def doctor() -> None:
     raise typer.Exit(installation.run())
 
 
-@app.command(
-    epilog=examples(
-        "swmodel plot output/*.nc",
-        "swmodel plot fields.nc maxima.nc gauges.nc --observations records -o tsunami.png",
-        "swmodel plot fields.nc --kind animation --variable eta",
-        "swmodel plot fields.nc --box 2e5 8e5 2e5 8e5",
-    )
+@command(
+    app,
+    "swmodel plot output/*.nc",
+    "swmodel plot fields.nc maxima.nc gauges.nc --observations records -o tsunami.png",
+    "swmodel plot fields.nc --kind animation --variable eta",
+    "swmodel plot fields.nc --box 2e5 8e5 2e5 8e5",
 )
 def plot(
     files: Annotated[list[str], input_path("FILE...", "Output files of one run.")],
@@ -309,51 +290,50 @@ def plot(
         typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
     ] = None,
     layer: Annotated[int | None, typer.Option(min=1, metavar="K", help="Number of a layer, from 1 at the top.")] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Draw figures of output files.
 
     Maps, gauges, circulation, spectra, budgets or animations are chosen by what the files hold.
     """
-    plot_files(files, output, kind, observations, variable, time, member, box, layer)
+    from ..config.expressions import quantity_of_option
+
+    seconds = [quantity_of_option("--time", each, "s") for each in time] if time else None
+    sides = (box[:2], box[2:]) if box else None
+    print(*postprocess.plot(files, output, kind, observations, variable, seconds, member, sides, layer), sep="\n")
 
 
 app.registered_commands += files.app.registered_commands
 
 
-@app.command(
-    epilog=examples(
-        "swmodel report output/tohoku_2011",
-        "swmodel report output/tohoku_2011 --observations records -o tohoku.html",
-        "swmodel report output/gyre --variable vorticity",
-    )
+@command(
+    app,
+    "swmodel report output/tohoku_2011",
+    "swmodel report output/tohoku_2011 --observations records -o tohoku.html",
+    "swmodel report output/gyre --variable vorticity",
 )
-@taking
 def report(files: options.OutputOfRun, given: options.Page) -> None:
     """Write one HTML page of a run.
 
     It has maps with a time slider, gauges, scores, budgets, timing and the configuration.
     """
-    print(report_files(files, given.output, given.observations, given.variable, given.member))
+    print(report_files(files, given))
 
 
-@app.command(epilog=examples("swmodel view output/tohoku_2011", "swmodel view output/fields.nc --variable speed"))
-@taking
+@command(app, "swmodel view output/tohoku_2011", "swmodel view output/fields.nc --variable speed")
 def view(files: options.OutputOfRun, given: options.Page) -> None:
     """Write the page of a run, and open it in a browser.
 
     The page is that of `report`. Where there is no display, its path is printed.
     """
-    open_page(report_files(files, given.output, given.observations, given.variable, given.member))
+    open_page(report_files(files, given))
 
 
-@app.command(
-    epilog=examples(
-        "swmodel verify",
-        "swmodel verify --list",
-        "swmodel verify kelvin stommel --html page.html",
-        "swmodel verify sphere --quick",
-    )
+@command(
+    app,
+    "swmodel verify",
+    "swmodel verify --list",
+    "swmodel verify kelvin stommel --html page.html",
+    "swmodel verify sphere --quick",
 )
 def verify(
     names: Annotated[
@@ -363,7 +343,6 @@ def verify(
     quick: Annotated[bool, typer.Option("--quick", help="Lower resolutions: minutes become seconds.")] = False,
     html: Annotated[str | None, path_option("FILE", "Write one page with all figures, which works offline.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
-    debug: options.Debug = False,
 ) -> None:
     """Run the published cases, and compare them with their marks.
 

@@ -34,14 +34,12 @@ from ..parallel import SerialCommunicator
 from ..parallel.decomposition import Decomposition
 from ..runtime import launch
 from ..runtime.paths import make_folder
-from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from ..stencils.compiled import graph_text, write_source
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import loops_of_adjoint, loops_of_steps
-from . import facts
+from . import facts, starting
 from .options import Speed
-from .starting import begin_alone, simulation_of, started_with_step
 
 if TYPE_CHECKING:
     from ..performance.prediction import Machine
@@ -72,12 +70,12 @@ def explain_experiment(
     if bandwidth is not None and not bandwidth > 0:
         raise ConfigError(f"--bandwidth {bandwidth:g} is not positive; give bytes a second, as 2e10.")
     draft = read(file, overrides)
-    made = begin_alone(draft, here=True)
+    made = starting.begin_alone(draft, here=True)
     experiment = made.experiment()
-    model, state, dt = started_with_step(made, experiment, "serial", None, experiment.run.engine)
+    model, state, dt = starting.started_with_step(made, experiment, "serial", None, experiment.run.engine)
     if adjoint and model.members is not None:
         raise ConfigError("--adjoint lists the loops of one run, and the file has an [ensemble]; leave one out.")
-    simulation = simulation_of(made, model, state, dt)
+    simulation = starting.simulation_of(made, model, state, dt)
     engine, why = simulation.engine
     lines = [
         ("experiment", experiment.run.title or draft.file.stem),
@@ -163,9 +161,8 @@ def speed_line(
     speed: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
 ) -> str:
     """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
-    from ..performance.prediction import Machine, machines_of, measure_compute, predict, signature
+    from ..performance.prediction import machines_of, measure_compute, predict, signature
     from ..performance.timing import OneOfMany, Program
-    from .bench import timed_case
 
     machine, notes = speed.read(), []
     stepper = stepper_of(experiment.stepper, dt)
@@ -173,9 +170,11 @@ def speed_line(
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
         return f"not predicted: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"
-    if not machine.cores:
-        machine = machine.merge(Machine(cores=launch.threads_per_rank()))
-    make = lambda communicator: timed_case(made, experiment, communicator)  # noqa: E731
+
+    def make(communicator):
+        model = model_of(made, communicator)
+        return model, state_of(experiment.initial, model)
+
     model, state = make(OneOfMany(decomposition.layout))
     traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)
     compute = machine.compute_of(signature(model, stepper))
@@ -245,23 +244,12 @@ def _shared_here(ranks):
         package = str(Path(__file__).resolve().parents[2])
         environment = launch.mpirun_environment()
         environment["PYTHONPATH"] = f"{package}:{environment.get('PYTHONPATH', '')}".rstrip(":")
-        process = subprocess.Popen(
-            [*launch.mpirun(ranks), *map(str, program)],
-            env=environment,
-            text=True,
-            start_new_session=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
         try:
-            with PROCESS.cleanup(lambda: launch.terminate(process)):
-                output, _ = process.communicate(timeout=TIMEOUT)
+            output, _ = launch.output_of([*launch.mpirun(ranks), *map(str, program)], environment, TIMEOUT)
         except subprocess.TimeoutExpired:
             raise ConfigError(
                 f"{ranks} ranks exchanged no messages within {TIMEOUT:g} s; find out why with `swmodel doctor`."
             ) from None
-        finally:
-            launch.stop(process)
         if not file.exists():
             last = output.strip().splitlines()[-1:] or ["nothing"]
             raise ConfigError(f"{ranks} ranks could not be started to time their messages: mpirun printed {last[0]!r}.")

@@ -25,6 +25,7 @@ from ..observed.folder import read_folder
 from ..output.products.snapshots import with_bed
 from ..parallel.decomposition import Decomposition
 from ..runtime.memory import size
+from ..runtime.version import VERSION, git_commit
 from ..simulation.progress import duration
 from ..stepping.stability import Limit
 
@@ -220,9 +221,16 @@ def members_line(ensemble: Ensemble) -> str:
     return "\n".join([f"{ensemble.members} members in one program", *varied])
 
 
-def engine_line(engine: str, why: str | None) -> str:
-    """The engine that runs the steps, and why it is not fused loops."""
-    return "fused loops" if engine == "fused" else f"arrays (XLA fuses): {why}"
+def engine_line(engine: str, why: str | None, stages: int = 1) -> str:
+    """The engine that runs the steps, why it is not fused loops, and how many stages share an exchange of halos."""
+    how = "fused loops" if engine == "fused" else f"arrays (XLA fuses): {why}"
+    return how if stages == 1 else f"{how}, a halo exchange every {stages} stages"
+
+
+def version_text(root: bool) -> str:
+    """The version, on the root with the commit of a checkout."""
+    commit = git_commit() if root else None
+    return f"{VERSION} ({commit})" if commit else VERSION
 
 
 def step_line(dt: float, limits: Sequence[Limit], longest: float, until: float) -> str:

@@ -20,7 +20,7 @@ from .. import postprocess
 from ..errors import ConfigError, DataError, SwmodelError, suggestion
 from ..runtime.paths import experiments, make_folder, refusal
 from . import options
-from .options import examples, input_path, output_path, path_option
+from .options import command, input_path, output_path, path_option
 
 SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 ELSEWHERE = re.compile(r'"\.\./(\w+/[\w.]+)"')  # a file of another experiment
@@ -125,11 +125,10 @@ def _headline(files):
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "swmodel bathymetry gebco.nc",
-        "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
-    )
+@command(
+    app,
+    "swmodel bathymetry gebco.nc",
+    "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
 )
 def bathymetry(
     files: Annotated[list[str], input_path("FILE...", "Elevations or depths, the first before the others.")],
@@ -139,24 +138,25 @@ def bathymetry(
         typer.Option(metavar="X0 X1 Y0 Y1", help="Look at this box, in the files' coordinates."),
     ] = None,
     margin: Annotated[int, typer.Option(min=0, help="Cells over which a file passes into the next one.")] = 0,
-    debug: options.Debug = False,
 ) -> None:
     """Show what would be read from files of elevations.
 
     Prints what was assumed and which nodes are suspicious, and draws a map and a histogram.
     """
+    require("the figure", "")
+    described, figure = postprocess.bathymetry(files, output, box, margin)
+    for one in described:
+        print(one.name, *(f"  {line}" for line in one.lines), sep="\n")
+    print(figure)
 
-    look_at_files(files, output, box, margin)
 
-
-@app.command(
-    epilog=examples(
-        "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
-        "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
-        "swmodel export output/maxima.nc -o flood.tif --bed elevation.tif --crs EPSG:32654",
-        "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
-        "swmodel export output/gauges.nc -o constants.csv",
-    )
+@command(
+    app,
+    "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
+    "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
+    "swmodel export output/maxima.nc -o flood.tif --bed elevation.tif --crs EPSG:32654",
+    "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
+    "swmodel export output/gauges.nc -o constants.csv",
 )
 def export(
     file: Annotated[str, input_path("FILE", "A file that a run has written.")],
@@ -174,7 +174,6 @@ def export(
         str | None, path_option("FILE", "Elevations finer than the cells, over which depths are given.")
     ] = None,
     datum: Annotated[float, typer.Option(metavar="METRES", help="Level at rest above the zero of the bed.")] = 0.0,
-    debug: options.Debug = False,
 ) -> None:
     """Write a field as GeoTIFF or as polygons in GeoJSON, or harmonic constants at gauges as CSV.
 
@@ -186,14 +185,11 @@ def export(
     print(write(file, output, variable, level or None, crs, record, bed, datum))
 
 
-@app.command(
-    epilog=examples("swmodel marks output/maxima.nc marks.csv", "swmodel marks extremes.nc marks.csv --reach 0")
-)
+@command(app, "swmodel marks output/maxima.nc marks.csv", "swmodel marks extremes.nc marks.csv --reach 0")
 def marks(
     file: Annotated[str, input_path("FILE", "A file of maxima or extremes.")],
     table: Annotated[str, input_path("TABLE", "CSV of x, y (or longitude, latitude), elevation_m or depth_m.")],
     reach: Annotated[int, typer.Option(min=0, help="Cells from a mark within which water counts.")] = 2,
-    debug: options.Debug = False,
 ) -> None:
     """Compare high-water marks with the largest levels of a run.
 
@@ -210,44 +206,11 @@ def require(what: str = "--plot", remedy: str = ", or leave --plot out") -> None
         raise SwmodelError(f"{what} needs matplotlib, which is not installed; pip install 'swmodel[plots]'{remedy}.")
 
 
-def plot_files(
-    files: Sequence[str],
-    output: str | None = None,
-    kind: str = "auto",
-    observations: str | None = None,
-    variable: str | None = None,
-    times: Sequence[str] | None = None,
-    member: int | None = None,
-    box: Sequence[float] | None = None,
-    layer: int | None = None,
-) -> None:
-    """Draw figures of output files, and print their paths."""
-    from ..config.expressions import quantity_of_option
-
-    seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
-    sides = (box[:2], box[2:]) if box else None
-    print(*postprocess.plot(files, output, kind, observations, variable, seconds, member, sides, layer), sep="\n")
-
-
-def report_files(
-    files: Sequence[str | Path],
-    output: str | None = None,
-    observations: str | None = None,
-    variables: Sequence[str] | None = None,
-    member: int = 0,
-) -> Path:
+def report_files(files: Sequence[str | Path], given: options.Page) -> Path:
     """The path of the page that was written; raises SwmodelError with one sentence if there is nothing to show."""
     require("the page of a run", "")
-    return postprocess.report([Path(file) for file in files], output, observations, variables or (), member)
-
-
-def look_at_files(files: Sequence[str], output: str, box: Sequence[float] | None, margin: int) -> None:
-    """Describe files of elevations, draw what would be read from them, and print the path of the figure."""
-    require("the figure", "")
-    described, figure = postprocess.bathymetry(files, output, box, margin)
-    for one in described:
-        print(one.name, *(f"  {line}" for line in one.lines), sep="\n")
-    print(figure)
+    paths = [Path(file) for file in files]
+    return postprocess.report(paths, given.output, given.observations, given.variable or (), given.member)
 
 
 def open_page(page: Path) -> None:

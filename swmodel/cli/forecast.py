@@ -171,18 +171,19 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
         logs.LOGGER.warning("%s", remark)
     harbours = posterior.harbours(points, threshold)
     say("%s", facts.columns(_harbour_rows(harbours, posterior.scores(records))))
-    draws = xr.DataArray(posterior.amplitudes(DRAWS), dims=("draw", "source"), attrs={"units": "m"})
-    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)])
-    whole["drawn_amplitude"] = draws
+    waves = harbours.rename({name: f"wave_{name}" for name in ("height", "arrival", "reached")})
+    whole = xr.merge([posterior.predict(points), posterior.sources(), waves])
+    whole["drawn_amplitude"] = ("draw", "source"), posterior.amplitudes(DRAWS), {"units": "m"}
     whole.attrs |= {name: bank.about[name] for name in RUPTURE if name in bank.about}
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
     with replacing(options.output) as part:
         whole.to_netcdf(part)
     say("file:\n  %s", options.output)
     if options.plot:
-        from ..postprocess.forecast import figure
+        from ..postprocess.forecast import drawing
+        from ..postprocess.style import save
 
-        say("figure: %s", figure(posterior, records, points, Path(options.output).with_suffix(".png")))
+        say("figure: %s", save(drawing(posterior, records, points), Path(options.output).with_suffix(".png")))
     if options.page:
         from ..postprocess.pages.forecast import forecast_page
 
@@ -198,10 +199,6 @@ def _moments(begin, until):
     """The times [s] of the forecasts on a page before the last one, at `until`: whole minutes, if there are so few."""
     minutes = np.ceil(np.linspace(begin / 60.0, until / 60.0, PLACES + 1)[1:])
     return [60.0 * minute for minute in np.unique(minutes) if 60.0 * minute < until]
-
-
-def _prefixed(harbours):
-    return harbours.rename({"height": "wave_height", "arrival": "wave_arrival", "reached": "wave_reached"})
 
 
 def _harbour_rows(harbours: xr.Dataset, scores: xr.Dataset) -> list[list[str]]:
@@ -245,9 +242,10 @@ def rank_buoys(
         logs.LOGGER.info("  %-16s at (%g, %g) removes %.3g %% of its variance", name, x, y, 100 * gain)
     places = {name: bank.places[name] for name in (*harbours, *gauges)}
     if output is not None:
-        from ..postprocess.forecast import map_of_gains
+        from ..postprocess.forecast import gains
+        from ..postprocess.style import save
 
-        logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))
+        logs.LOGGER.info("figure: %s", save(gains(found, places), Path(output)))
     if page:
         from ..postprocess.pages.forecast import buoys_page
 
@@ -292,9 +290,10 @@ def print_hazard(path: str, options: Hazard) -> None:
         found.merge(renamed.astype("float32")).to_netcdf(part)
     logs.LOGGER.info("file:\n  %s", output)
     if options.plot:
-        from ..postprocess.forecast import hazard_figure
+        from ..postprocess.forecast import curves
+        from ..postprocess.style import save
 
-        logs.LOGGER.info("figure: %s", hazard_figure(found, Path(output).with_suffix(".png")))
+        logs.LOGGER.info("figure: %s", save(curves(found), Path(output).with_suffix(".png")))
     if options.page:
         from ..postprocess.pages.forecast import hazard_page
 

@@ -6,19 +6,17 @@ import typer
 
 from ..runtime.launch import solve_in_one_thread
 from . import options
-from .options import examples, input_path, output_path, taking
+from .options import command, input_path, output_path
 
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "swmodel green forecast.toml",
-        "mpirun -n 2 swmodel green forecast.toml --set green.until='2 hour'",
-        "swmodel green forecast.toml --resume",
-    )
+@command(
+    app,
+    "swmodel green forecast.toml",
+    "mpirun -n 2 swmodel green forecast.toml --set green.until='2 hour'",
+    "swmodel green forecast.toml --resume",
 )
-@taking
 def green(file: options.File, given: options.Green, set: options.Set = None) -> None:
     """Compute the responses of points to unit sources, for forecasts.
 
@@ -30,15 +28,13 @@ def green(file: options.File, given: options.Green, set: options.Set = None) -> 
     make_bank(file, options.overrides_of(given, set), given)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel forecast bank.nc --observations records --until 25min",
-        "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
-        "swmodel forecast bank.nc --observations records --without 21418 --page",
-        "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
-    )
+@command(
+    app,
+    "swmodel forecast bank.nc --observations records --until 25min",
+    "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
+    "swmodel forecast bank.nc --observations records --without 21418 --page",
+    "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
 )
-@taking
 def forecast(
     bank: Annotated[str, input_path("BANK", "A file of `swmodel green`.")],
     given: options.Forecast,
@@ -53,11 +49,10 @@ def forecast(
     forecast_waves(bank, given)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel buoys bank.nc --harbour Miyako --harbour Sendai",
-        "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png --page",
-    )
+@command(
+    app,
+    "swmodel buoys bank.nc --harbour Miyako --harbour Sendai",
+    "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png --page",
 )
 def buoys(
     bank: Annotated[str, input_path("BANK", "A file of `swmodel green`.")],
@@ -66,7 +61,6 @@ def buoys(
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Time of the last sample of the records.")] = None,
     output: Annotated[str | None, output_path("FILE.png", "Map to draw.")] = None,
     page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False,
-    debug: options.Debug = False,
 ) -> None:
     """List where a buoy would narrow the forecast of harbours most.
 
@@ -78,14 +72,12 @@ def buoys(
     rank_buoys(bank, harbour or [], gauge or [], until, output, page)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
-        "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
-        "swmodel hazard bank.nc --earthquakes catalogue.csv --top-depth '0 km,15 km'",
-    )
+@command(
+    app,
+    "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
+    "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
+    "swmodel hazard bank.nc --earthquakes catalogue.csv --top-depth '0 km,15 km'",
 )
-@taking
 def hazard(
     bank: Annotated[str, input_path("BANK", "A bank of unit faults.")],
     given: options.Hazard,
@@ -101,13 +93,11 @@ def hazard(
     print_hazard(bank, given)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel rerun forecast.toml forecast.nc --count 9",
-        "mpirun -n 2 swmodel rerun forecast.toml hazard.nc --count 64",
-    )
+@command(
+    app,
+    "swmodel rerun forecast.toml forecast.nc --count 9",
+    "mpirun -n 2 swmodel rerun forecast.toml hazard.nc --count 64",
 )
-@taking
 def rerun(
     file: options.File,
     sources: Annotated[str, input_path("FILE.nc", "A file of `swmodel forecast` or `hazard`.")],

@@ -9,21 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..adjoint.costs.readers import outermost
 from ..config import Override, read
 from ..config.build.steppers import stepper_of
 from ..config.build.studies import section_of
 from ..config.experiment import Draft
 from ..config.parts import part_of
 from ..errors import ConfigError, DataError
-from ..models.shallow_water import ShallowWater
 from ..output.fingerprint import describe, differences
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
-from . import facts, logs
+from . import facts, logs, starting
 from .options import Computing, Green
-from .starting import Begun, begin, fingerprint_of_grids, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..forecast import Bank
@@ -35,7 +34,7 @@ class Case(NamedTuple):
     """What a bank is made of: the draft and section of its experiment, and the objects that follow from them."""
 
     draft: Draft
-    started: Begun
+    started: starting.Begun
     section: Any
     model: Any
     stepper: Any
@@ -54,16 +53,13 @@ class Case(NamedTuple):
 def case_of(file: str, overrides: Sequence[str | Override], options: Computing, nested: bool = False) -> Case:
     """The Case of an experiment file, with nests if `nested`; starts processes and devices."""
     draft = read(file, overrides)
-    draft.experiment()
     section: Any = section_of(draft, "green")
-    if draft.sections.get("ensemble") is not None:
-        raise ConfigError(f"{draft.file}: an [ensemble] has no bank; take that section out.")
-    started = begin(draft, options, nested=nested)
+    started = starting.begin(draft, options, nested=nested)
     made, experiment = started.made, started.experiment
-    model, _, dt = started_with_step(made, experiment, *started.where)
+    model, _, dt = starting.started_with_step(made, experiment, *started.where)
     places = {name: tuple(place) for name, place in _gauges(made).positions.items()}
     if section.candidates is not None:
-        places |= section.candidates.places(_outer(model))
+        places |= section.candidates.places(outermost(model))
     until = section.until or experiment.run.until
     sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
     stepper = stepper_of(experiment.stepper, dt)
@@ -86,7 +82,7 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
     named = ", ".join(_gauges(made).positions)
     lattice = "" if section.candidates is None else ", and a lattice"
     lines = [("points", f"{len(places):,}: {named}{lattice}"), ("grid", facts.grid_line(made.grid))]
-    logs.LOGGER.info("%s", facts.table([*lines, tiles_line(_outer(model))]))
+    logs.LOGGER.info("%s", facts.table([*lines, starting.tiles_line(outermost(model))]))
     at = clock.perf_counter()
 
     def progress(done: int, count: int, kind: str) -> None:
@@ -112,9 +108,9 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
 def _begun(case: Case, options: Green) -> Bank | None:
     """The bank that --resume continues; None for a new one. On the root."""
     path = case.path
-    check_apart([("green.file", path)], inputs_of(case.draft))
+    check_apart([("green.file", path)], starting.inputs_of(case.draft))
     if not options.resume:
-        prepare_paths([path], options.overwrite)
+        starting.prepare_paths([path], options.overwrite)
         return None
     if not path.exists():
         raise ConfigError(f"there is no {path} from which to resume a bank; start it without --resume.")
@@ -141,14 +137,9 @@ def _gauges(made):
     return (made.output or made.experiment().output).gauges
 
 
-def _outer(model):
-    """The ShallowWater of the outermost grid."""
-    return model if isinstance(model, ShallowWater) else model.outer
-
-
 def _digest(model, section, until, stepper, places):
     """(a digest of all that the responses depend on, that as JSON: {entry: value}); collective."""
-    entries = fingerprint_of_grids(model, 0, stepper.dt, round(until / stepper.dt))
+    entries = starting.fingerprint_of_grids(model, 0, stepper.dt, round(until / stepper.dt))
     sources = {name: value for name, value in section.sources if name != "deviation"}
     if sources.get("file"):  # of faults: its content counts, and not its path
         sources["file"] = hashlib.sha256(Path(sources["file"]).read_bytes()).hexdigest()[:16]

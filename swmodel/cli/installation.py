@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from ..runtime import launch, memory
 from ..runtime.launchers import crowding, cuda_aware, loaded_mpi, placement
-from ..runtime.signals import PROCESS
 from ..runtime.version import versions
 
 if TYPE_CHECKING:
@@ -349,24 +348,13 @@ def _probe(code, timeout, starter=()):
         f"def answer(value): print('{MARK}' + json.dumps(value), flush=True)\n"
     )
     command = [*starter, sys.executable, "-c", prelude + code]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=launch.mpirun_environment(),
-        start_new_session=True,
-    )
     try:
-        with PROCESS.cleanup(lambda: launch.terminate(process)):
-            output, _ = process.communicate(timeout=timeout)
+        output, status = launch.output_of(command, launch.mpirun_environment(), timeout)
     except subprocess.TimeoutExpired:
-        launch.stop(process)
         raise ProbeError(f"it did not end within {timeout:g} s") from None
     found = re.findall(rf"{MARK}(.*)", output)
-    if process.returncode or not found:
-        raise ProbeError(_last_error(output) or f"it ended with status {process.returncode}")
+    if status or not found:
+        raise ProbeError(_last_error(output) or f"it ended with status {status}")
     return json.loads(found[-1])
 
 

@@ -29,20 +29,9 @@ from ..output.resuming import allowed_names
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
-from . import facts, logs
+from . import facts, logs, starting
 from .options import Inverted
 from .runs import explained_by
-from .starting import (
-    attributes_of,
-    begin,
-    files_of_studies,
-    fingerprint_of_grids,
-    inputs_of,
-    prepare_paths,
-    show_file,
-    started_with_step,
-    study_lines,
-)
 
 
 @dataclasses.dataclass
@@ -63,10 +52,7 @@ class Study:
 def invert_experiment(file: str, overrides: Sequence[str | Override], options: Inverted) -> None:
     """Invert the observations of an experiment file."""
     draft = read(file, overrides)
-    draft.experiment()
     section = section_of(draft, "inversion")
-    if draft.sections.get("ensemble") is not None:
-        raise ConfigError(f"{draft.file}: an [ensemble] cannot be inverted; take that section out.")
     if options.withhold is not None:
         section = section.replaced(withhold=options.withhold)
     begun = clock.perf_counter()
@@ -91,7 +77,7 @@ def _after_signal(name, inversion, restart, resumed):
 
 def _remove_old_files(study, path, restart, options):
     """Remove the files of an earlier inversion at once, unless it is resumed, so that later ones are of this one."""
-    check_apart(files_of_studies(None, study.section, study.folder), inputs_of(study.made.draft))
+    check_apart(starting.files_of_studies(None, study.section, study.folder), starting.inputs_of(study.made.draft))
     if options.resume and not restart.exists():
         raise ConfigError(f"there is no {restart} from which to resume an inversion; start it without --resume.")
     there = next((file for file in (path, restart) if os.path.exists(os.path.realpath(file))), None)
@@ -99,7 +85,7 @@ def _remove_old_files(study, path, restart, options):
         raise ConfigError(
             f"{there} exists already; add --overwrite or --resume, or choose another folder with --output DIR."
         )
-    prepare_paths([path], overwrite=True)
+    starting.prepare_paths([path], overwrite=True)
     for file in () if options.resume else (restart, path):
         file.unlink(missing_ok=True)
     remove_figures(path)
@@ -107,9 +93,9 @@ def _remove_old_files(study, path, restart, options):
 
 def _study(draft, section, options):
     """The Study of a draft, on this rank; collective."""
-    begun = begin(draft, options, nested=True)
+    begun = starting.begin(draft, options, nested=True)
     made, experiment = begun.made, begun.experiment
-    model, state, dt = started_with_step(made, experiment, *begun.where)
+    model, state, dt = starting.started_with_step(made, experiment, *begun.where)
     stepper = stepper_of(experiment.stepper, dt)
     first_step, steps = steps_of(section, experiment.run, dt)
     given = section, made, begun.process, model, state, stepper, steps, first_step
@@ -142,7 +128,7 @@ def _restart(folder, section, made, observations, problem, options):
 
 def identity_of(section: Section, made: Assembly, observations: Observed, problem: Problem) -> Identity:
     """The Identity of an inversion, from its section, the Assembly, the Observed and the Problem; collective."""
-    entries = fingerprint_of_grids(problem.stepped, problem.first_step, problem.dt, problem.steps)
+    entries = starting.fingerprint_of_grids(problem.stepped, problem.first_step, problem.dt, problem.steps)
     entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
     entries |= described("initial", made.experiment().initial)
     if section.spin_up:
@@ -206,7 +192,7 @@ def _announce(study):
         ("observations", "\n".join(group.summary() for group in study.observed.groups)),
         *([("withheld", f"{', '.join(withheld)}: compared, and not used")] if withheld else []),
         ("method", section.chosen),
-        *study_lines(study.made, problem),
+        *starting.study_lines(study.made, problem),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
 
@@ -216,7 +202,7 @@ def _conclude(study, result, path, took, options):
     from .inverted import control_line, fault_lines, gauge_table
 
     say = logs.LOGGER.info
-    result.write(path, study.made.experiment().run.start, attributes_of(study.made, study.problem))
+    result.write(path, study.made.experiment().run.start, starting.attributes_of(study.made, study.problem))
     say("ended after %s: %s", duration(took), result.reason)
     say("%s", gauge_table(result))
     say("%s", result.consistency.line_after())
@@ -229,4 +215,4 @@ def _conclude(study, result, path, took, options):
     if np.isfinite(result.posterior.signal):
         signal = result.posterior.signal
         say("the observations determine %.1f independent numbers (degrees of freedom for signal)", signal)
-    show_file(path, options.plot)
+    starting.show_file(path, options.plot)

@@ -149,19 +149,16 @@ LONGEST = 5.0  # [s] of a compiled run after which the trace ends: minutes of it
 
 
 class Profile:
-    """A trace that begins with `start`. If called between the chunks of a run, it ends LONGEST after the first one."""
+    """A trace that begins at once. If called between the chunks of a run, it ends LONGEST after the first one."""
 
     def __init__(self, folder: str | os.PathLike):
-        self.folder, self.calls, self.compiled, self.open = Path(folder), 0, None, False
-
-    def start(self) -> None:
         import jax
 
+        self.folder, self.calls, self.compiled, self.open = Path(folder), 0, None, True
         make_folder(self.folder)
         options = jax.profiler.ProfileOptions()
         options.python_tracer_level = 0  # Python only waits for the device, which would fill the trace
         jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True, profiler_options=options)
-        self.open = True
 
     def __call__(self, *progress: object) -> None:
         self.calls += 1
@@ -189,13 +186,12 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profiled(folder: str | os.PathLike | None, root: bool = True) -> Iterator[Profile | None]:
+def profiled(folder: str | os.PathLike | None, root: bool) -> Iterator[Profile | None]:
     """A Profile of the block on the root's device, or None without a folder. Prints how to open the files."""
-    profile = Profile(folder) if folder is not None and root else None
-    if profile is None:
+    if folder is None or not root:
         yield None
         return
-    profile.start()
+    profile = Profile(folder)
     try:
         yield profile
     finally:

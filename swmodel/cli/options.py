@@ -239,7 +239,6 @@ class Forecast:
     output: Annotated[str, output_path("FILE", "netCDF file to write.")] = "forecast.nc"
     plot: Plot = False
     page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False
-    debug: Debug = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -256,7 +255,6 @@ class Hazard:
     output: Annotated[str, output_path("FILE", "netCDF file to write.")] = "hazard.nc"
     plot: Plot = False
     page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over return periods.")] = False
-    debug: Debug = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -276,7 +274,6 @@ class Bench:
         str | None, path_option("FILE", "Save the measurements for predictions; they are added to an existing file.")
     ] = None
     profile: ProfileFolder = None
-    debug: Debug = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -293,10 +290,12 @@ class Speed:
     ] = None
 
     def read(self) -> "Machine":
-        """The Machine that the options describe; empty without a file and a network."""
+        """The Machine that the options describe, with the cores of this process where no file has others."""
         from ..performance.prediction import Link, Machine
+        from ..runtime.launchers import threads_per_rank
 
         known = Machine() if self.machine is None else Machine.load(self.machine)
+        known = known if known.cores else known.merge(Machine(cores=threads_per_rank()))
         if self.latency is None and self.bandwidth is None:
             return known
         if self.latency is None or self.bandwidth is None:
@@ -314,36 +313,53 @@ class Page:
     variable: Annotated[
         list[str] | None, typer.Option("--variable", help="What the maps show, as eta; may be repeated.")
     ] = None
-    debug: Debug = False
 
 
-def taking(command: Callable) -> Callable:
-    """Give a command the options that are the fields of its parameter `given`, a dataclass.
+def command(app: typer.Typer, *lines: str) -> Callable[[Callable], Callable]:
+    """Add a command to `app`, whose help ends with these `lines` of examples.
 
-    Those of a derived class come before those of its base.
+    Its options are the parameters of the function, the fields of the parameter `given`, a dataclass, where it has one,
+    and --debug. Those of a derived dataclass come before those of its base.
     """
-    own = inspect.signature(command)
-    group = own.parameters["given"].annotation
+    epilog = "\n\n".join(["Examples:", "\b\n" + "\n".join(f"  {line}" for line in lines), EXIT_CODES])
+
+    def add(function):
+        own = inspect.signature(function)
+        group = own.parameters["given"].annotation if "given" in own.parameters else None
+        more = _parameters_of(group)
+        names = [parameter.name for parameter in more]
+
+        def called(**arguments: Any) -> None:
+            of_group = {name: arguments.pop(name) for name in names}
+            if group is not None:
+                arguments["given"] = group(**of_group)
+            arguments.pop("debug", None)  # cli.main reads it
+            function(**arguments)
+
+        functools.update_wrapper(called, function)
+        parameters = [parameter for name, parameter in own.parameters.items() if name != "given"] + more
+        if "debug" not in names:
+            parameters.append(_option("debug", False, Debug))
+        called.__signature__ = own.replace(parameters=parameters)
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return app.command(epilog=epilog)(called)
+
+    return add
+
+
+def _parameters_of(group):
+    """The fields of a dataclass as parameters of a command; none of None."""
+    if group is None:
+        return []
     kinds, fields = get_type_hints(group, include_extras=True), {one.name: one for one in dataclasses.fields(group)}
     names = dict.fromkeys(
         name for cls in group.__mro__ for name in vars(cls).get("__annotations__", ()) if name in fields
     )
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    more = [inspect.Parameter(name, keyword, default=fields[name].default, annotation=kinds[name]) for name in names]
-
-    def called(**arguments: Any) -> None:
-        command(given=group(**{name: arguments.pop(name) for name in names}), **arguments)
-
-    functools.update_wrapper(called, command)
-    first = [parameter for name, parameter in own.parameters.items() if name != "given"]
-    called.__signature__ = own.replace(parameters=[*first, *more])
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in [*first, *more]}
-    return called
+    return [_option(name, fields[name].default, kinds[name]) for name in names]
 
 
-def examples(*lines: str) -> str:
-    """The end of a command's help: examples one below the other, then the exit codes."""
-    return "\n\n".join(["Examples:", "\b\n" + "\n".join(f"  {line}" for line in lines), EXIT_CODES])
+def _option(name, default, annotation):
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def overrides_of(

@@ -14,13 +14,13 @@ from ..config.build.experiment import MOST_RECORDS, model_of
 from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole, state_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.parts import part_of
-from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
+from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_outputs
 from ..errors import ConfigError, SwmodelError
 from ..output.products.snapshots import with_bed
 from ..parallel import SerialCommunicator
 from ..parallel.decomposition import TileError
 from ..parallel.serial import OneTileCommunicator
-from ..runtime import launch, memory
+from ..runtime import memory
 from ..simulation.progress import duration
 from ..stepping.stability import largest_time_step, limits
 from . import facts
@@ -97,7 +97,7 @@ def plan_experiment(
     from ..performance.planning import Plan
 
     subject, more = _subject(case, machine, gradient)
-    here = speed.per_machine or max(machine.cores, 1)
+    here = speed.per_machine or machine.cores
     section = case.made.section("adjoint")
     given = None if section is None else section.memory
     plan = Plan(subject, machine, speed.per_machine, given or memory.available() / here)
@@ -127,19 +127,14 @@ def _case(file, overrides, wanted):
     grid = draft.sections.get("grid")
     cells = 0 if grid is None else grid.nx * grid.ny
     feasible = max((n for n in wanted if n <= cells // 64), default=1)
-    made = begin_alone(draft, feasible if cells > LARGEST_WHOLE_GRID else _given(draft))
+    layout = getattr(draft.sections.get("run"), "layout", None) or (1,)
+    made = begin_alone(draft, feasible if cells > LARGEST_WHOLE_GRID else math.prod(layout))
     experiment = made.experiment()
     if experiment.ensemble is not None:
         raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")
     stepper = stepper_of(experiment.stepper)
     dt = made.require(("stepper", "dt"), time_step, experiment, _limits(made, experiment, stepper))
     return Case(made, experiment, stepper_of(experiment.stepper, dt), dt)
-
-
-def _given(draft):
-    """The number of ranks of the file's own layout, or 1."""
-    run = draft.sections.get("run")
-    return 1 if run is None or run.layout is None else math.prod(run.layout)
 
 
 def _limits(made, experiment, stepper):
@@ -203,13 +198,10 @@ def _memory(case, model, state):
     """The function from the number of cells of a tile to the bytes on its rank."""
     experiment, itemsize = case.experiment, model.dtype.itemsize
     kept, moving = case.stepper.states_kept, 0 if case.made.source is None else MOST_RECORDS
-    more = bytes_of_gauges(experiment.output, itemsize)
-    spectra = experiment.output.spectra
 
     def needed(cells):
-        sums = bytes_of_sums(experiment.output, cells, itemsize)
-        of_spectra = 0 if spectra is None else memory.of_spectra(cells, itemsize, spectra.transfers)
-        return memory.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra + sums
+        of_model = memory.of_model(cells, cells, itemsize, kept, moving)
+        return of_model + bytes_of_outputs(experiment.output, cells, itemsize)
 
     return needed
 
@@ -233,9 +225,7 @@ def _machine(speed, wanted):
     from ..performance.prediction import Link, Machine
 
     machine, notes = speed.read(), []
-    if not machine.cores:
-        machine = machine.merge(Machine(cores=launch.threads_per_rank()))
-    per_machine = speed.per_machine or max(machine.cores, 1)
+    per_machine = speed.per_machine or machine.cores
     if wanted[-1] > per_machine and machine.network is None:
         machine = machine.merge(Machine(network=Link(ASSUMED_LATENCY, ASSUMED_BANDWIDTH)))
         notes.append(

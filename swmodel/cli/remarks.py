@@ -15,6 +15,7 @@ from ..config import Experiment
 from ..config.build.experiment import storm_of, track_of
 from ..config.parts import part_of
 from ..config.series import SeriesSection
+from ..config.toml import dotted
 from ..errors import SwmodelError
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
@@ -76,24 +77,22 @@ def _seam(experiment, grid):
 
 
 def _intervals(experiment, dt):
-    output, until = experiment.output, experiment.run.until
-    repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
-    repeated |= {"gauges": output.gauges} if output.gauges is not None else {}
-    products = {".".join(map(str, path[1:])): x for path, x in output.named_products() if hasattr(x, "every")}
-    sampled = {name: section for name, section in products.items() if section.part.records is None}
-    repeated |= {name: section for name, section in products.items() if name not in sampled}
-    for name, section in (repeated | sampled).items():
-        every = section.every or dt
+    until = experiment.run.until
+    for path, section in experiment.output.files():
+        if not hasattr(section, "every") or path[1] in ("spectra", "restart"):
+            continue
+        name, every = dotted(path), section.every or dt
+        is_sampled = hasattr(section, "part") and section.part.records is None
         if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
             steps = max(1, round(every / dt))
-            fall = f"samples are {steps * dt:.6g} s apart" if name in sampled else "records fall on the nearest step"
-            yield f"output.{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: {fall}."
-        if name not in sampled and every > until:
-            yield f"output.{name}.every is longer than the run: only its first state is written."
-        if name in sampled and (first := _first_sample(section, dt)) > until + 0.5 * dt:
+            fall = f"samples are {steps * dt:.6g} s apart" if is_sampled else "records fall on the nearest step"
+            yield f"{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: {fall}."
+        if not is_sampled and every > until:
+            yield f"{name}.every is longer than the run: only its first state is written."
+        if is_sampled and (first := _first_sample(section, dt)) > until + 0.5 * dt:
             yield (
-                f"output.{name} takes no sample: the first one would be after {duration(first)}, and the run ends "
-                f"after {duration(until)}; begin earlier, or sample more often."
+                f"{name} takes no sample: the first one would be after {duration(first)}, and the run ends after "
+                f"{duration(until)}; begin earlier, or sample more often."
             )
 
 
@@ -246,8 +245,11 @@ def _storms(experiment, grid):
 
 def _reach_of_storm(name, entry, experiment, grid):
     """Warnings of a storm that is never near the grid, and of one that is smaller than its cells."""
-    storm = _cyclone(entry, experiment)
-    if storm is None or not grid.spherical:
+    if not grid.spherical:
+        return
+    try:
+        storm = storm_of(entry, experiment.run)
+    except SwmodelError:  # another check refuses it
         return
     times = np.linspace(0.0, experiment.run.until, 200)
     x, y, radius, b = (np.interp(times, storm.times, getattr(storm, key)) for key in ("x", "y", "radius", "b"))
@@ -297,14 +299,6 @@ def _winds_of_storm(name, entry, experiment, storm):
             f"place of {track_winds[k]:.3g} m/s on {moments[k]:%Y-%m-%d %H:%M}; correct the pressures or winds, or "
             "end the run before a storm dies."
         )
-
-
-def _cyclone(entry, experiment):
-    """The Cyclone of a section; None for one that another check refuses."""
-    try:
-        return storm_of(entry, experiment.run)
-    except SwmodelError:
-        return None
 
 
 # -- inversions --------------------------------------------------------------------------------------------------------

@@ -22,30 +22,14 @@ from ..runtime import launch
 from ..runtime.launchers import binding_warning
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
-from ..runtime.version import VERSION, git_commit, versions
+from ..runtime.version import versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from ..stepping.stability import largest_time_step, limits
-from . import facts, logs
+from . import facts, logs, starting
 from .logs import profiled
 from .model_remarks import model_remarks, wave_remarks
 from .options import Resumed, Run
 from .remarks import remarks
-from .starting import (
-    RECORD,
-    add_outputs,
-    add_outputs_of_nests,
-    attributes_of,
-    begin,
-    files_of_nests,
-    files_of_run,
-    inputs_of,
-    merged,
-    named_files,
-    nest_lines,
-    prepare_paths,
-    simulation_of,
-    started_with_step,
-)
 
 RESUMED = "the restart from which the run continues"
 
@@ -84,7 +68,7 @@ def _draft_of_restart(path, overrides, options):
     head, _, text = str(restart.attributes.get("config", "")).partition("\n")
     anywhere = [Override("any ranks", ("run", key), "auto") for key in ("communicator", "layout", "devices")]
     same_step = Override(f"the time step in {path}", ("stepper", "dt"), float(restart.scalars["dt"]))
-    original = Path(head.removeprefix(RECORD)) if head.startswith(RECORD) else None
+    original = Path(head.removeprefix(starting.RECORD)) if head.startswith(starting.RECORD) else None
     if options.experiment is not None:
         draft = read(options.experiment, overrides)
         stepper = draft.sections.get("stepper")
@@ -103,11 +87,10 @@ def _draft_of_restart(path, overrides, options):
 
 def _check_start(path, was, draft, options):
     """Raise if the run of the experiment file starts from another state than the run that wrote the restart."""
-    key = "initial"
-    if was.raw.get(key) != draft.raw.get(key) and not {key, "all"} & set(options.force.split(",")):
+    if was.raw.get("initial") != draft.raw.get("initial") and not {"initial", "all"} & set(options.force.split(",")):
         raise ConfigError(
-            f"{path} is of another run than {draft.file} describes: their [{key}] sections differ. Start a new run, or "
-            f"add --force {key} if the change is meant."
+            f"{path} is of another run than {draft.file} describes: their [initial] sections differ. Start a new run, "
+            "or add --force initial if the change is meant."
         )
 
 
@@ -130,13 +113,13 @@ def _run(draft, options, restart):
     from ..simulation.program import compile_ahead
 
     begun = clock.perf_counter()
-    process, made, experiment, folder = begin(draft, options, nested=True)
+    process, made, experiment, folder = starting.begin(draft, options, nested=True)
     if options.debug:
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
     driver = _simulation(made, experiment, process, options.overwrite)
     simulation = driver.outer if made.nests else driver
-    inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
-    files, of_nests = _add_files(made, driver, folder, inputs, options.overwrite or restart is not None)
+    inputs = starting.inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
+    files = _add_files(made, driver, folder, inputs, options.overwrite or restart is not None)
     message = "" if restart is None else _resume(driver, made, restart, folder, options.force)
     if restart is not None and not same_file(folder, restart.parent):
         message += f" Its output is in {folder}."
@@ -144,7 +127,7 @@ def _run(draft, options, restart):
         compile_ahead(simulation)
     _announce(made, experiment, simulation, process)
     if made.nests:
-        logs.LOGGER.info("%s", facts.table(nest_lines(made, driver.family, simulation.dt)))
+        logs.LOGGER.info("%s", facts.table(starting.nest_lines(made, driver.family, simulation.dt)))
     if message:
         logs.LOGGER.info("%s", message)
     model = simulation.model
@@ -156,24 +139,23 @@ def _run(draft, options, restart):
     with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
         took = _steps(driver, simulation, experiment, options)
         if simulation.communicator.is_root:
-            every = merged([files, *of_nests.values()])
+            every = starting.merged(files.values())
             if any(every.values()):
                 logs.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
             for one in made.nests:
-                _figures(of_nests[one.name], one.made.experiment(), options.plot)
-            _conclude(files, every, experiment, options.plot)
+                _figures(files[one.name], one.made.experiment(), options.plot)
+            _conclude(files[""], every, experiment, options.plot)
 
 
 def _add_files(made, driver, folder, inputs, replaces):
-    """Add the files of all grids to their simulations: (those of the outermost grid, {nest: its own}); collective."""
-    experiment, communicator = made.experiment(), (driver.outer if made.nests else driver).communicator
-    files, of_nests = files_of_run(experiment.output, folder), files_of_nests(made, folder)
-    every = merged([files, *of_nests.values()])
-    communicator.from_root(lambda: _check_files(every, inputs))
-    communicator.from_root(lambda: prepare_paths(sum(every.values(), []), replaces))
-    add_outputs(made, driver.outer if made.nests else driver, files)
-    add_outputs_of_nests(made, driver, of_nests)
-    return files, of_nests
+    """Add the files of all grids to their simulations; returns those of `files_of_grids`; collective."""
+    simulation, files = driver.outer if made.nests else driver, starting.files_of_grids(made, folder)
+    every = starting.merged(files.values())
+    simulation.communicator.from_root(lambda: _check_files(every, inputs))
+    simulation.communicator.from_root(lambda: starting.prepare_paths(sum(every.values(), []), replaces))
+    starting.add_outputs(made, simulation, folder)
+    starting.add_outputs_of_nests(made, driver, folder)
+    return files
 
 
 def _after_signal(name, complete):
@@ -209,18 +191,18 @@ def _resume(driver, made, restart, folder, force):
 def _simulation(made, experiment, process, overwrite) -> Any:
     """The Simulation of an experiment, or its NestedSimulation."""
     where = process.communicator, experiment.run.layout, experiment.run.engine
-    model, state, dt = started_with_step(made, experiment, *where)
+    model, state, dt = starting.started_with_step(made, experiment, *where)
     options = {
-        **attributes_of(made),
+        **starting.attributes_of(made),
         "overwrite": overwrite,
         "stages_per_exchange": experiment.run.stages_per_exchange,
     }
-    return simulation_of(made, model, state, dt, **options)
+    return starting.simulation_of(made, model, state, dt, **options)
 
 
 def _check_files(files, inputs):
     """Raise ConfigError if outputs are inputs or one another; the restart that is resumed may be overwritten."""
-    named = named_files(files)
+    named = starting.named_files(files)
     check_apart(named)
     for what, path in named:
         check_apart([(what, path)], [known for known in inputs if what != "output.restart" or known[0] != RESUMED])
@@ -233,18 +215,18 @@ def _announce(made, experiment, simulation, process):
     longest = largest_time_step(found) if found else np.inf
     device = jax.local_devices()[0]
     what, whose = ("devices", "together") if model.communicator.name == "sharded" else ("ranks", "each")
+    engine, why = simulation.engine
     threads = f"{process.threads} thread{'s' * (process.threads > 1)} {whose}"
     where = threads if device.platform == "cpu" else f"{device.device_kind} {process.gpu or ''}".strip()
-    commit = git_commit() if simulation.communicator.is_root else None
     lines = [
-        ("swmodel", f"{VERSION}{f' ({commit})' if commit else ''}  {experiment.run.title}"),
+        ("swmodel", f"{facts.version_text(simulation.communicator.is_root)}  {experiment.run.title}"),
         ("grid", facts.grid_line(made.grid)),
         ("sea floor", facts.sea_line(model.sea_floor, model.grid.nx * model.grid.ny)),
         *facts.layers_lines(model),
         (what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
         ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
         ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
-        ("engine", _engine_line(simulation)),
+        ("engine", facts.engine_line(engine, why, simulation.stages)),
     ]
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
@@ -259,22 +241,10 @@ def _announce(made, experiment, simulation, process):
         *(remarks(experiment, model.grid, simulation.dt, deepest) if model.communicator.is_root else ()),
         *(model_remarks(experiment, model) if model.communicator.is_root else ()),
         *wave_remarks(made, model, simulation.state),
-        _shared_cores_warning(simulation),
+        binding_warning(launch.load_mpi().COMM_WORLD) if simulation.communicator.name == "mpi" else None,
     ]:
         if warning:
             logs.LOGGER.warning("%s", warning)
-
-
-def _engine_line(simulation):
-    how, stages = facts.engine_line(*simulation.engine), simulation.stages
-    return how if stages == 1 else f"{how}, a halo exchange every {stages} stages"
-
-
-def _shared_cores_warning(simulation):
-    """A warning if ranks share cores; collective."""
-    if simulation.communicator.name != "mpi":
-        return None
-    return binding_warning(launch.load_mpi().COMM_WORLD)
 
 
 IMPORTED = clock.monotonic()

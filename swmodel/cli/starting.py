@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,8 +24,7 @@ from ..config.build.nests import assemble_family, driver_of, family_of, folder_o
 from ..config.build.steppers import ensemble_of, stepper_of, time_step
 from ..config.inversion import Inversion
 from ..config.parts import part_of
-from ..config.reading import Section
-from ..config.scenario import Output
+from ..config.reading import leaves
 from ..errors import ConfigError
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
@@ -156,53 +155,43 @@ def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
     """[(key, path)] of the experiment file and of all files and folders in its sections."""
-    found = [("the experiment", draft.file)]
-
-    def look(name, value):
-        if isinstance(value, Path):
-            found.append((name, value))
-        elif isinstance(value, Section):
-            for key, part in value:
-                look(f"{name}.{key}", part)
-        elif isinstance(value, (tuple, list)):
-            for k, part in enumerate(value):
-                look(f"{name}.{k}", part)
-
-    for name, section in draft.sections.items():
-        look(name, section)
-    return found
+    found = leaves(draft.sections)
+    paths = [(".".join(map(str, path)), value) for path, value in found if isinstance(value, Path)]
+    return [("the experiment", draft.file), *paths]
 
 
-def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:
-    """{key of [output]: paths} of the files that a run writes into `folder`, from its section [output]."""
-    files = {}
-    for kind, section in output:
-        sections = section if isinstance(section, tuple) else () if section is None else (section,)
-        if kind != "folder":
-            files[kind] = [folder / one.file for one in sections]
+def files_of_grids(made: Assembly, folder: Path) -> dict[str, dict[str, list[Path]]]:
+    """{nest, "" for the outermost grid: {key of [output]: paths}} of the files that a run writes into `folder`."""
+    found = {"": _files_of(made.experiment().output, folder)}
+    return found | {
+        one.name: _files_of(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests
+    }
+
+
+def _files_of(output, folder):
+    files: dict[str, list[Path]] = {kind: [] for kind, _ in output if kind != "folder"}
+    for (_, kind, *_), section in output.files():
+        files[str(kind)].append(folder / section.file)
     return files
 
 
 def add_outputs(
-    made: Assembly, simulation: Simulation, files: dict[str, list[Path]], kinds: Iterable[str] | None = None
+    made: Assembly, simulation: Simulation, folder: Path, kinds: Collection[str | int] | None = None
 ) -> None:
     """Add the files of an experiment to a Simulation; collective.
 
     Args:
         made: the Assembly.
         simulation: the Simulation.
-        files: {kind: paths}, as `files_of_run` returns them.
-        kinds: the kinds that are added; all unless given.
+        folder: where the files are written.
+        kinds: the keys of [output] whose files are added; all unless given.
 
     Raises:
         ConfigError: with every mistake, at the key of its output.
     """
-    output = made.experiment().output
-    for kind in files if kinds is None else kinds:
-        several = isinstance(getattr(output, kind), tuple)
-        for k, path in enumerate(files[kind]):
-            section: Any = getattr(output, kind)[k] if several else getattr(output, kind)
-            made.attempt(("output", kind, k) if several else ("output", kind), _add, simulation, kind, section, path)
+    for path, section in made.experiment().output.files():
+        if kinds is None or path[1] in kinds:
+            made.attempt(path, _add, simulation, path[1], section, folder / section.file)
     made.experiment()
 
 
@@ -217,7 +206,7 @@ def _add(simulation, kind, section, path):
 
 
 def named_files(files: dict[str, list[Path]]) -> list[tuple[str, Path]]:
-    """[(key of the experiment, path)] of the result of `files_of_run`."""
+    """[(key of the experiment, path)] of {key of [output]: paths}."""
     return [(f"output.{kind}", path) for kind, paths in files.items() for path in paths]
 
 
@@ -256,20 +245,15 @@ def merged(files: Iterable[dict[str, list[Path]]]) -> dict[str, list[Path]]:
     return every
 
 
-def files_of_nests(made: Assembly, folder: Path) -> dict[str, dict[str, list[Path]]]:
-    """{nest: {key of [output]: paths}} of the files of nests, where those of the run are in `folder`."""
-    return {one.name: files_of_run(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests}
-
-
-def add_outputs_of_nests(made: Assembly, driver: NestedSimulation, files: dict[str, dict[str, list[Path]]]) -> None:
-    """Add the files of nests, as `files_of_nests` returns them, to their simulations; collective.
+def add_outputs_of_nests(made: Assembly, driver: NestedSimulation, folder: Path) -> None:
+    """Add the files of nests to their simulations, where those of the run are in `folder`; collective.
 
     Raises:
         ConfigError: with every mistake of a nest, at the key of its output.
     """
     for k, one in enumerate(made.nests):
         try:
-            add_outputs(one.made, driver[one.name], files[one.name])
+            add_outputs(one.made, driver[one.name], folder_of_nest(one, folder))
         except ConfigError:
             made.mistakes += mistakes_of_nest(made, k)
             made.experiment()

@@ -17,7 +17,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -49,6 +49,10 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, mistakes_of_names, nearest
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
+
 
 PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
 PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
@@ -274,11 +278,8 @@ COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cos
 CostSection = Annotated[Any, one_of(*COSTS.values(), ArrivalTime, bases=(costs.Cost,), make=cost_section)]
 
 
-def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def cost_mistakes(adjoint: "Adjoint", sections: Mapping[str, Any], output: "Output | None" = None) -> Iterator[Mistake]:
     """Mistakes of the gauges and tracers that the cost names."""
-    adjoint, output = sections.get("adjoint"), sections.get("output")
-    if adjoint is None:
-        return
     if output is not None and isinstance(adjoint.cost, _AtGauges):
         yield from adjoint.cost.mistakes(output)
     if "tracer" not in sections:  # the sections of tracers have mistakes
@@ -333,10 +334,9 @@ def known_controls(sections: Mapping[str, Any]) -> list[str]:
     return names + ["uplift"] * (sections.get("source") is not None)
 
 
-def control_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def control_mistakes(adjoint: "Adjoint", sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of control names; none are looked for if the sections of terms have mistakes."""
-    adjoint = sections.get("adjoint")
-    if adjoint is None or any(sections.get(kind) is None for kind in PARTS):
+    if any(sections.get(kind) is None for kind in PARTS):
         return
     known = known_controls(sections)
     for k, name in enumerate(adjoint.controls):
@@ -347,10 +347,9 @@ def control_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             yield Mistake(("adjoint", "controls", k), f"there is no control {name!r}; {nearest(name, known)}")
 
 
-def time_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def time_mistakes(adjoint: "Adjoint", run: "Run") -> Iterator[Mistake]:
     """Mistakes of the times of a cost: those after the run's end."""
-    adjoint, run = sections.get("adjoint"), sections.get("run")
-    if adjoint is None or run is None or adjoint.steps is not None:
+    if adjoint.steps is not None:
         return
     end = run.until if adjoint.until is None else adjoint.until
     whose = "[run]" if adjoint.until is None else "[adjoint]"

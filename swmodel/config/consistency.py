@@ -1,6 +1,11 @@
-"""Conditions between sections that can be checked from the file alone. Each check gets the sections that are valid."""
+"""Conditions between sections that can be checked from the file alone.
+
+Each check has the sections that it compares as parameters. It is left out where one of them has mistakes of its own or
+is not given; a section with a default may be missing. `sections` are all that are valid.
+"""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +15,10 @@ from ..fields.parameters import POINT, Moment
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import green_mistakes, inversion_mistakes
-from .nests import nest_mistakes
+from .nests import mistakes_with_nests, nest_mistakes
 from .parts import shipped, variable_mistakes
 from .physics import coast_mistakes, core_mistakes
-from .reading import Section
+from .reading import leaves
 from .series import TideSection
 from .toml import Mistake, mistakes_of_names
 
@@ -35,21 +40,22 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         core_mistakes,
         coast_mistakes,
         nest_mistakes,
+        mistakes_with_nests,
     )
     checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, green_mistakes, variable_mistakes)
-    return [mistake for check in checks for mistake in check(sections)]
+    return [mistake for check in checks for mistake in _checked(check, sections)]
 
 
-def _spherical(sections):
-    """Whether the grid is spherical; None if its section has mistakes."""
-    grid = sections.get("grid")
-    return None if grid is None else grid.type == "spherical"
+def _checked(check, sections):
+    """The mistakes that a check finds in the sections that its parameters name; none without one that it needs."""
+    parameters, known = inspect.signature(check).parameters, {**sections, "sections": sections}
+    given = {name: known[name] for name in parameters if known.get(name) is not None}
+    needed = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
+    return check(**given) if needed <= given.keys() else ()
 
 
-def _coriolis(sections):
-    coriolis, spherical = sections.get("coriolis"), _spherical(sections)
-    if coriolis is None or spherical is None:
-        return
+def _coriolis(coriolis, grid):
+    spherical = grid.type == "spherical"
     wanted = None if coriolis.type == "none" else coriolis.part.spherical
     if wanted is not None and wanted != spherical:
         kind = "spherical" if wanted else "cartesian"
@@ -59,32 +65,30 @@ def _coriolis(sections):
         yield Mistake(("coriolis", "type"), f"{coriolis.type!r} needs a {kind} grid; use {use}")
 
 
-def _potential(sections):
-    for index, entry in enumerate(sections.get("forcing", ())):
-        if entry.type == "tidal_potential" and _spherical(sections) is False:
+def _potential(forcing, grid):
+    for index, entry in enumerate(forcing):
+        if entry.type == "tidal_potential" and grid.type != "spherical":
             yield Mistake(("forcing", index, "type"), "the tidal potential needs a spherical grid; leave it out")
 
 
-def _dates_of_tides(sections):
+def _dates_of_tides(run, boundary=(), forcing=(), dissipation=(), inversion=None, adjoint=None):
     """Mistakes of tides in a run without a date, on which the positions of the moon and the sun depend."""
-    run = sections.get("run")
-    if run is None or run.start is not None:
+    if run.start is not None:
         return
     missing = (
         "needs the date of the start, on which the moon and the sun depend; give run.start, as 2024-01-01T00:00:00Z"
     )
-    for group in ("boundary", "forcing", "dissipation"):
-        for index, entry in enumerate(sections.get(group, ())):
+    for group, entries in (("boundary", boundary), ("forcing", forcing), ("dissipation", dissipation)):
+        for index, entry in enumerate(entries):
             for name, value in entry:
                 if isinstance(value, TideSection):
                     yield Mistake((group, index, name), f"a tide {missing}")
             if "start" in _dates_in(entry.part):
                 yield Mistake((group, index, "type"), f"{entry.type!r} {missing}")
-    inversion, cost = sections.get("inversion"), getattr(sections.get("adjoint"), "cost", None)
     for k, table in enumerate(() if inversion is None else inversion.observations):
         if table.type == "harmonics":
             yield Mistake(("inversion", "observations", k, "type"), f"a phase lag {missing}")
-    if cost is not None and "start" in _dates_in(cost.part):
+    if adjoint is not None and "start" in _dates_in(adjoint.cost.part):
         yield Mistake(("adjoint", "cost", "type"), f"a phase lag {missing}")
 
 
@@ -93,71 +97,47 @@ def _dates_in(part):
     return [field.name for field in dataclasses.fields(part) if isinstance(field.metadata.get("rule"), Moment)]
 
 
-def _sums(sections):
-    output = sections.get("output")
-    if output is not None and sections.get("ensemble") is not None:
-        for path, section in output.named_products():
-            if not section.part.of_ensembles:
-                yield Mistake(path, "not available for an ensemble; leave the section out")
-        for k, fields in enumerate(output.fields):
-            if fields.file.endswith(".zarr"):
-                yield Mistake(
-                    ("output", "fields", k, "file"),
-                    f"{fields.file!r} is a Zarr store, and the fields of an ensemble are written as netCDF; give a "
-                    "name that ends in .nc",
-                )
+def _sums(output, ensemble):
+    for path, section in output.named_products():
+        if not section.part.of_ensembles:
+            yield Mistake(path, "not available for an ensemble; leave the section out")
+    for k, fields in enumerate(output.fields):
+        if fields.file.endswith(".zarr"):
+            yield Mistake(
+                ("output", "fields", k, "file"),
+                f"{fields.file!r} is a Zarr store, and the fields of an ensemble are written as netCDF; give a name "
+                "that ends in .nc",
+            )
 
 
-def _rigid_lid(sections):
-    stepper, output = sections.get("stepper"), sections.get("output")
-    if stepper is not None and stepper.part.rigid_lid and output is not None:
-        for path, section in output.named_products():
-            if section.part.of_moving_surface:
-                yield Mistake(
-                    path, f"under a rigid lid the surface does not move: there are no {path[1]}; leave it out"
-                )
+def _rigid_lid(stepper, output):
+    for path, section in output.named_products() if stepper.part.rigid_lid else ():
+        if section.part.of_moving_surface:
+            yield Mistake(path, f"under a rigid lid the surface does not move: there are no {path[1]}; leave it out")
 
 
-def _expressions(value):
-    """The formulas in the value of a key: itself, those of a list, and those of a table."""
-    if isinstance(value, Expression):
-        yield value
-    within = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
-    for x in [x for _, x in value] if isinstance(value, Section) else within:
-        yield from _expressions(x)
+def _formulas(grid, sections):
+    spherical = grid.type == "spherical"
+    for path, formula in leaves(dict(sections)):
+        if isinstance(formula, Expression) and (unknown := formula.unknown_on(spherical)):
+            yield Mistake(
+                path,
+                f"the formula uses {', '.join(sorted(unknown))}, which a {grid.type} grid does not have; its "
+                f"coordinates are {' and '.join(COORDINATES[spherical])}",
+            )
 
 
-def _formulas(sections):
-    spherical = _spherical(sections)
-    if spherical is None:
-        return
-    entries = [("bathymetry", None), ("initial", None)]
-    entries += [(name, i) for name, found in sections.items() if isinstance(found, tuple) for i in range(len(found))]
-    for name, index in entries:
-        section = sections.get(name) if index is None else sections[name][index]
-        for key, formula in ((key, x) for key, value in section or () for x in _expressions(value)):
-            if unknown := formula.unknown_on(spherical):
-                path = (name, key) if index is None else (name, index, key)
-                kind = "spherical" if spherical else "cartesian"
-                yield Mistake(
-                    path,
-                    f"the formula uses {', '.join(sorted(unknown))}, which a {kind} grid does not have; "
-                    f"its coordinates are {' and '.join(COORDINATES[spherical])}",
-                )
-
-
-def _boundaries(sections):
-    grid, boundaries = sections.get("grid"), sections.get("boundary", ())
+def _boundaries(boundary, grid=None):
     open_sides = set()
-    for index, boundary in enumerate(boundaries):
-        is_open = issubclass(boundary.part, OpenBoundary)
-        for side in getattr(boundary, "sides", ()):
+    for index, entry in enumerate(boundary):
+        is_open = issubclass(entry.part, OpenBoundary)
+        for side in getattr(entry, "sides", ()):
             path = ("boundary", index, "sides")
             if is_open and side in open_sides:
-                yield Mistake(path, f"the {side} side is open twice; name it in one {boundary.type} entry")
+                yield Mistake(path, f"the {side} side is open twice; name it in one {entry.type} entry")
             if grid is not None and (reason := _no_side(grid, side)):
                 yield Mistake(path, f"there is no {side} side: {reason}; take it out of sides, or change the grid")
-        open_sides |= set(boundary.sides) if is_open else set()
+        open_sides |= set(entry.sides) if is_open else set()
 
 
 def _no_side(grid, side):
@@ -175,8 +155,7 @@ def _periodic(grid):
     return "x" if abs(grid.longitude[1] - grid.longitude[0] - 360.0) < 1e-9 else ""
 
 
-def _places(sections):
-    grid, output, initial = sections.get("grid"), sections.get("output"), sections.get("initial")
+def _places(grid, output=None, initial=None, adjoint=None, source=None):
     places = []
     if output is not None and output.gauges is not None:
         places += [(("output", "gauges", "positions", name), at) for name, at in output.gauges.positions.items()]
@@ -185,15 +164,14 @@ def _places(sections):
         places += [((*path, "positions", k), at) for k, at in enumerate(given or ())]
     if initial is not None and initial.type == "gaussian":
         places.append((("initial", "centre"), initial.centre))
-    cost = getattr(sections.get("adjoint"), "cost", None)
+    cost = None if adjoint is None else adjoint.cost
     places += [(("adjoint", "cost", "positions", name), at) for name, at in getattr(cost, "positions", {}).items()]
     for field in () if cost is None else dataclasses.fields(cost.part):
         if field.metadata.get("rule") == POINT:
             places.append((("adjoint", "cost", field.name), getattr(cost, field.name)))
-    source = sections.get("source")
     for index, fault in enumerate(() if source is None else source.faults):
         places.append((("source", "faults", index, "longitude"), (fault.longitude, fault.latitude)))
-    for path, place in places if grid is not None else ():
+    for path, place in places:
         if why := _not_on(grid, place):
             yield Mistake(path, why)
 
@@ -215,43 +193,28 @@ def _not_on(grid, place):
     )
 
 
-def _windows(sections):
+def _windows(output):
     """Mistakes of windows for gauges that do not exist."""
-    output = sections.get("output")
-    gauges = None if output is None else output.gauges
-    if gauges is None:
-        return
-    yield from mistakes_of_names(gauges.windows, gauges.positions, ("output", "gauges", "window"), keys=True)
+    if (gauges := output.gauges) is not None:
+        yield from mistakes_of_names(gauges.windows, gauges.positions, ("output", "gauges", "window"), keys=True)
 
 
-def _files(sections):
-    output = sections.get("output")
-    if output is None:
-        return
-    named: list[tuple[tuple, str]] = [(("output", "fields", i, "file"), f.file) for i, f in enumerate(output.fields)]
-    for name in ("gauges", "spectra", "restart"):
-        if (section := getattr(output, name)) is not None:
-            named.append((("output", name, "file"), section.file))
-    named += [((*path, "file"), section.file) for path, section in output.named_products()]
+def _files(output):
     seen = {}
-    for path, file in named:
-        if file in seen:
-            yield Mistake(path, f"{file!r} is written by {seen[file]} too; give each output a file of its own")
-        seen.setdefault(file, ".".join(map(str, path[:-1])))
+    for path, section in sorted(output.files(), key=lambda file: hasattr(file[1], "part")):  # products last
+        if (file := section.file) in seen:
+            text = f"{file!r} is written by {seen[file]} too; give each output a file of its own"
+            yield Mistake((*path, "file"), text)
+        seen.setdefault(file, ".".join(map(str, path)))
 
 
-def _intervals(sections):
-    stepper, output, run = sections.get("stepper"), sections.get("output"), sections.get("run")
-    if stepper is None or stepper.dt == "auto":
+def _intervals(stepper, output=None, run=None):
+    if stepper.dt == "auto":
         return
-    intervals: list[tuple[tuple[str | int, ...], float]] = (
-        [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
-    )
-    if output is not None:
-        others = [(("output", name), getattr(output, name)) for name in ("gauges", "spectra", "restart")]
-        for path, section in (*others, *output.named_products()):
-            if (every := getattr(section, "every", None)) is not None:
-                intervals.append(((*path, "every"), every))
+    intervals: list[tuple[tuple[str | int, ...], float]] = []
+    for path, section in () if output is None else output.files():
+        if (every := getattr(section, "every", None)) is not None:
+            intervals.append(((*path, "every"), every))
     if run is not None:
         intervals.append((("run", "until"), run.until))
     for path, seconds in intervals:

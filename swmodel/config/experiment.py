@@ -15,25 +15,13 @@ from ..errors import ConfigError, DataError, SwmodelError
 from ..models.display import LARGEST as LARGEST_MAP
 from ..models.display import as_html, as_text, map_of_floor
 from ..runtime.paths import expanded, found, refusal
+from . import physics
 from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .expressions import Expression
 from .inversion import Green, Inversion
 from .nests import Ensemble, Nests, member_raws, mistakes_of_members
 from .parts import Tracers
-from .physics import (
-    STEPPERS,
-    Bathymetry,
-    Boundary,
-    Coriolis,
-    Dissipation,
-    Forcing,
-    Grid,
-    Layers,
-    Model,
-    NoRotation,
-    Stepper,
-)
 from .reading import REQUIRED, Reading, Section
 from .scenario import Initial, Output, Rest, Run, Source
 from .toml import Mistake, as_written, dump, key_lines, line_of, nearest, path_of
@@ -44,23 +32,23 @@ TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep, and an exper
 NOT_A_NUMBER = "a number or a date here cannot be read: it has too many digits, or is in no calendar; correct it"
 
 
-_USUAL: Any = STEPPERS["forward_backward"]
+_USUAL: Any = physics.STEPPERS["forward_backward"]
 
 
 class Experiment(Section):
     """An experiment, section by section."""
 
-    grid: Grid
-    bathymetry: Bathymetry
+    grid: physics.Grid
+    bathymetry: physics.Bathymetry
     run: Run
-    stepper: Stepper = _USUAL(type="forward_backward")  # _usual_stepper has that of other models
-    model: Model = Model()
-    layers: Layers | None = None
-    coriolis: Coriolis = NoRotation(type="none")
+    stepper: physics.Stepper = _USUAL(type="forward_backward")  # _usual_stepper has that of other models
+    model: physics.Model = physics.Model()
+    layers: physics.Layers | None = None
+    coriolis: physics.Coriolis = physics.NoRotation(type="none")
     initial: Initial = Rest(type="rest")
-    forcing: tuple[Forcing, ...] = ()
-    dissipation: tuple[Dissipation, ...] = ()
-    boundary: tuple[Boundary, ...] = ()
+    forcing: tuple[physics.Forcing, ...] = ()
+    dissipation: tuple[physics.Dissipation, ...] = ()
+    boundary: tuple[physics.Boundary, ...] = ()
     tracer: Tracers = ()
     source: Source | None = None
     nest: Nests = ()
@@ -155,11 +143,8 @@ class Draft:
     def sentences(self, more: Sequence[Mistake] = ()) -> list[str]:
         """All mistakes, including `more`, as sentences with file and line, in the order of the file."""
         found = [dataclasses.replace(m, path=as_written(m.path, self.raw)) for m in (*self.mistakes, *more)]
-        found.sort(key=self._order)
+        found.sort(key=lambda mistake: line_of(self.lines, mistake.path) or 0)
         return list(dict.fromkeys(m.sentence(self.file, self.lines, self.overrides) for m in found))
-
-    def _order(self, mistake):
-        return line_of(self.lines, mistake.path) or 0
 
     def experiment(self, more: Sequence[Mistake] = ()) -> Experiment:
         """The Experiment; raises ConfigError with every mistake if there are any."""

@@ -231,9 +231,7 @@ def quantity(value: object, unit: str) -> float:
         raise QuantityError(f"expected {_wanted(unit)}, got {value!r}")
     text = value[number.end() :].strip()
     amount = float(number[1].replace("_", ""))
-    if not text:
-        return _in_range(amount, value)
-    if text == unit:
+    if text in ("", unit):
         return _in_range(amount, value)
     factor, dimension = _product(text)
     try:

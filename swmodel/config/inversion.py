@@ -37,7 +37,7 @@ import contextlib
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -65,6 +65,10 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, nearest
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
+
 
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
@@ -127,18 +131,15 @@ class Inversion(Section):
         return "linear" if all(part.numbers for part in parts) else "incremental"
 
 
-def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def inversion_mistakes(inversion: Any, sections: Mapping[str, Any], run: "Run | None" = None) -> Iterator[Mistake]:
     """Mistakes in names and times that can be found from the file alone."""
-    section = sections.get("inversion")
-    if section is None:
-        return
+    section = inversion
     yield from _control_mistakes(section, sections)
     for key in {} if section.twin is None else section.twin.truth:
         if key.partition(".")[0] not in OF_TRUTH:
             text = f"{key!r} is the same in the truth; give keys of {', '.join(OF_TRUTH)}"
             yield Mistake(("inversion", "twin", "truth"), text)
-    yield from observation_mistakes(section, sections)
-    run = sections.get("run")
+    yield from observation_mistakes(section, run, sections.get("output"))
     if section.twin is not None and section.spin_up:
         text = "is for observations; that of a twin is spin_up in [inversion.twin], leave one of them out"
         yield Mistake(("inversion", "spin_up"), text)
@@ -200,14 +201,11 @@ class Green(Section):
     file: OutputFile = "bank.nc"  # netCDF file to write
 
 
-def green_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def green_mistakes(green: "Green", output: "Output | None" = None) -> Iterator[Mistake]:
     """Sources that are not patterns, and a bank without points."""
-    section, output = sections.get("green"), sections.get("output")
-    if section is None:
-        return
-    if not section.sources.part.patterns:
+    if not green.sources.part.patterns:
         known = "give 'unit_sources' or 'unit_faults'"
-        text = f"{section.sources.type!r} are not sums of fixed patterns of the surface; {known}"
+        text = f"{green.sources.type!r} are not sums of fixed patterns of the surface; {known}"
         yield Mistake(("green", "sources", "type"), text)
     if output is not None and (output.gauges is None or not output.gauges.positions):
         yield Mistake(("green",), "no point has a place; name buoys and harbours in [output.gauges.positions]")

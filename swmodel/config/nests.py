@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import ConfigError
-from ..nests import nest
+from ..nests.nest import Nest as NestOfModel
 from .expressions import Expression
 from .parts import PartSection, arguments_of, section_for
 from .physics import Bathymetry, Dissipation, Flow
@@ -51,26 +51,16 @@ class _Nest(PartSection):
         self.part(**arguments_of(self))
 
 
-Nest = section_for(nest.Nest, None, _Nest)
+Nest = section_for(NestOfModel, None, _Nest)
 Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
 SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states that each grid evaluates alike
 
 
-def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Mistakes of nests, and of sections that do not fit them."""
-    nests, run, model, stepper = (sections.get(name) for name in ("nest", "run", "model", "stepper"))
-    if not nests:
-        return
-    if getattr(sections.get("ensemble"), "perturbation", None) is not None:
-        text = (
-            "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "
-            'value for each member, as "initial.amplitude" = [0.5, 1.0], or leave [[nest]] out'
-        )
-        yield Mistake(("ensemble", "perturbation"), text)
+def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, initial: Any = None) -> Iterator[Mistake]:
+    """Mistakes of nests."""
     before: list[str] = []
-    initial = sections.get("initial")
-    for k, each in enumerate(nests):
+    for k, each in enumerate(nest):
         if each.inside is not None and each.inside not in before:
             known = nearest(each.inside, before) if before else "it is the first; leave `inside` out"
             yield Mistake(("nest", k, "inside"), f"no nest before this one is called {each.inside!r}; {known}")
@@ -87,10 +77,27 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
             yield Mistake(("nest", k), text)
         yield from _restart_mistakes(k, each, sections.get("output"))
-    yield from _folder_mistakes(nests)
-    if (inversion := sections.get("inversion")) is not None:
-        yield from _inversion_mistakes(inversion)
-    yield from _shores_of_linear(sections)
+    yield from _folder_mistakes(nest)
+    if nest:
+        yield from _shores_of_linear(sections)
+
+
+def mistakes_with_nests(
+    nest: tuple, ensemble: Any = None, inversion: Any = None, model: Any = None, stepper: Any = None, run: Any = None
+) -> Iterator[Mistake]:
+    """Mistakes of sections that do not fit nests."""
+    if not nest:
+        return
+    if ensemble is not None and ensemble.perturbation is not None:
+        text = (
+            "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "
+            'value for each member, as "initial.amplitude" = [0.5, 1.0], or leave [[nest]] out'
+        )
+        yield Mistake(("ensemble", "perturbation"), text)
+    for k, table in enumerate(() if inversion is None else inversion.observations):
+        if table.type == "tracks":
+            text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
+            yield Mistake(("inversion", "observations", k), text)
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)
@@ -105,14 +112,6 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("run", "communicator"), text)
     if run is not None and run.stages_per_exchange != 1:
         yield Mistake(("run", "stages_per_exchange"), "nests exchange halos at every stage; leave it out")
-
-
-def _inversion_mistakes(section):
-    """Observations of an [inversion] that have no nests."""
-    for k, table in enumerate(section.observations):
-        if table.type == "tracks":
-            text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
-            yield Mistake(("inversion", "observations", k), text)
 
 
 def remedy_of_linear(sections: Mapping[str, Any]) -> str | None:

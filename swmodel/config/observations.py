@@ -21,38 +21,20 @@ import datetime
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from ..adjoint.assimilation.observations import gauge_records, window_of
+from ..adjoint.costs import misfits
 from ..adjoint.costs.costs import Cost, Misfit
 from ..adjoint.costs.harmonics import HarmonicMisfit, constants_in_water
 from ..adjoint.costs.marks import REACH, MarkMisfit, marks_in_water
-from ..adjoint.costs.misfits import (
-    Current,
-    SectionRecord,
-    TransportMisfit,
-    VelocityMisfit,
-    components,
-    currents_in,
-    transports_in,
-)
 from ..adjoint.costs.readers import outermost
 from ..adjoint.costs.records import Record, records_in
 from ..adjoint.costs.tracks import ground_tracks, track_records
 from ..models.shallow_water import ShallowWater
-from .adjoint import (
-    ConstantsTable,
-    GaugeNames,
-    MarkKeys,
-    PositiveSpeed,
-    PositiveTransport,
-    SectionEnds,
-    TrackKeys,
-    mistakes_of_end,
-    points_of,
-)
+from . import adjoint
 from .reading import Before, one_of
 from .scenario import Output
 from .sections import (
@@ -70,6 +52,9 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, mistakes_of_names
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
 
 
 class ObservationTable(Section):
@@ -112,7 +97,7 @@ class ObservationTable(Section):
     def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
         """Mistakes in names and times of the table at `path`, in a run to `end` [s] after a spin-up [s]."""
         if end is not None:
-            yield from mistakes_of_end(getattr(self, "window", None), (*path, "window"), end)
+            yield from adjoint.mistakes_of_end(getattr(self, "window", None), (*path, "window"), end)
 
 
 class SeriesTable(ObservationTable):
@@ -172,7 +157,7 @@ class SeriesTable(ObservationTable):
                 yield Mistake(path, text)
 
 
-class GaugeObservations(SeriesTable, GaugeNames):
+class GaugeObservations(SeriesTable, adjoint.GaugeNames):
     """Records of gauges, from --observations, from `folder`, or, without either, from the twin."""
 
     provider = "--observations DIR, folder"
@@ -204,7 +189,7 @@ class GaugeObservations(SeriesTable, GaugeNames):
         yield from ObservationTable.mistakes(self, path, output, end, spin_up)
 
 
-class HarmonicObservations(ObservationTable, ConstantsTable):
+class HarmonicObservations(ObservationTable, adjoint.ConstantsTable):
     """Harmonic constants of gauges, from a table; gauges with used = 0 in it are only compared."""
 
     of_twins = False
@@ -230,7 +215,7 @@ class HarmonicObservations(ObservationTable, ConstantsTable):
             yield Mistake((*path, "window"), f"{text}; begin it there, or shorten spin_up")
 
 
-class TrackObservations(ObservationTable, TrackKeys):
+class TrackObservations(ObservationTable, adjoint.TrackKeys):
     """Points along the tracks of an altimeter, from a file or, without it, from the twin."""
 
     place = "place"
@@ -267,27 +252,27 @@ class VelocityObservations(SeriesTable):
     type: Literal["velocities"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)
     positions: Annotated[dict[str, Place], not_empty]  # {name = [x, y]} of the places
-    deviation: PositiveSpeed  # of the error of each component
+    deviation: adjoint.PositiveSpeed  # of the error of each component
 
     def places(self, output: Output | None) -> dict[str, tuple[float, float]]:
-        return points_of(self.positions)
+        return adjoint.points_of(self.positions)
 
     def names(self, records: Mapping[str, Any]) -> dict[str, str]:
         return {f"{name} ({part})": name for part in "uv" for name in self.positions}
 
     def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
         folder: Any = self.folder
-        return components(currents_in(folder, self.places(output), self.deviation, None, start))
+        return misfits.components(misfits.currents_in(folder, self.places(output), self.deviation, None, start))
 
-    def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> Current:
-        return Current(place, time, values, values, window=window)
+    def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> misfits.Current:
+        return misfits.Current(place, time, values, values, window=window)
 
     def by_label(self, found: dict[str, Any]) -> dict[str, Any]:
-        return components(found)
+        return misfits.components(found)
 
     def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
         pairs = {name: [records[f"{name} ({part})"] for part in "uv"] for name in self.positions}
-        return VelocityMisfit({name: Current.of(*pair) for name, pair in pairs.items()})
+        return misfits.VelocityMisfit({name: misfits.Current.of(*pair) for name, pair in pairs.items()})
 
 
 class TransportObservations(SeriesTable):
@@ -298,27 +283,27 @@ class TransportObservations(SeriesTable):
 
     type: Literal["transports"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, transport_m3_s)
-    sections: Annotated[dict[str, SectionEnds], not_empty]  # {name = {start = [x, y], end = [x, y]}}
-    deviation: PositiveTransport  # of the error of a transport
+    sections: Annotated[dict[str, adjoint.SectionEnds], not_empty]  # {name = {start = [x, y], end = [x, y]}}
+    deviation: adjoint.PositiveTransport  # of the error of a transport
 
     def places(self, output: Output | None) -> dict[str, tuple]:
         return {name: section.ends for name, section in self.sections.items()}
 
     def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
         folder: Any = self.folder
-        found = transports_in(folder, self.places(output), self.deviation, None, start)
+        found = misfits.transports_in(folder, self.places(output), self.deviation, None, start)
         return {name: each.record for name, each in found.items()}
 
     def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> Record:
-        return SectionRecord(place[0], place[1], time, values, window=window).record
+        return misfits.SectionRecord(place[0], place[1], time, values, window=window).record
 
     def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
         ends = {name: section.ends for name, section in self.sections.items()}
-        made = {name: SectionRecord.of(ends[name][0], ends[name][1], each) for name, each in records.items()}
-        return TransportMisfit(made)
+        made = {name: misfits.SectionRecord.of(ends[name][0], ends[name][1], each) for name, each in records.items()}
+        return misfits.TransportMisfit(made)
 
 
-class MarkObservations(ObservationTable, MarkKeys):
+class MarkObservations(ObservationTable, adjoint.MarkKeys):
     """High-water marks, from a table; they are compared with the largest levels of the run."""
 
     place, words = "mark", "levels at"
@@ -357,9 +342,8 @@ Observations = Annotated[tuple[Annotated[Any, _TYPES], ...], Before(_several), n
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
-def observation_mistakes(section: Any, sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def observation_mistakes(section: Any, run: "Run | None", output: "Output | None") -> Iterator[Mistake]:
     """Mistakes of names, times and files in the observations of an [inversion] `section`."""
-    output, run = sections.get("output"), sections.get("run")
     end = None if run is None else section.until or run.until
     for k, table in enumerate(section.observations):
         yield from _mistakes_of_source(section, table, ("inversion", "observations", k), output)

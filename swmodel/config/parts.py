@@ -28,7 +28,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from .. import forcing
 from ..diagnostics.derived import FIELDS
@@ -57,6 +57,9 @@ from .sections import (
 )
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
 from .toml import Mistake, nearest
+
+if TYPE_CHECKING:
+    from .scenario import Output, Run
 
 
 class PartSection(Section):
@@ -114,9 +117,9 @@ def shipped(base: type, kind: str | None = None) -> dict[str, type]:
     return shipped_parts(base, kind)
 
 
-def sections_of(base: type, kind: str | None = None, common: type = PartSection) -> dict[str, type[PartSection]]:
+def sections_of(base: type, kind: str | None = None) -> dict[str, type[PartSection]]:
     """{type: section class} of this package's parts."""
-    return {name: section_for(cls, name, common) for name, cls in shipped(base, kind).items()}
+    return {name: section_for(cls, name) for name, cls in shipped(base, kind).items()}
 
 
 def section_for(cls: type, name: str | None = None, common: type = PartSection) -> type[PartSection]:
@@ -270,18 +273,17 @@ def transported_controls(sections: Mapping[str, Any]) -> list[str]:
     return names + [f"tracer.{k}.{key}" for k, x in enumerate(tracers) for key in keys if getattr(x, key) is not None]
 
 
-def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Mistakes of outputs that name variables which the experiment does not have."""
-    output = sections.get("output")
-    if output is None or "tracer" not in sections:
-        return
+def variable_mistakes(
+    output: "Output", tracer: Any, sections: Mapping[str, Any], run: "Run | None" = None
+) -> Iterator[Mistake]:
+    """Mistakes of outputs that name variables which the experiment does not have; none if its tracers have mistakes."""
     written = known_variables(sections)
     named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [
         (("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)
     ]
     if output.gauges is not None:
         named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
-    until = sections["run"].until if sections.get("run") is not None else math.inf
+    until = math.inf if run is None else run.until
     for path, section in output.named_products():
         derived = tuple(derived_units(layer_count(sections)))
         for key, why in part_of(section, None).mistakes(until, _stepped(sections), derived):

@@ -1,7 +1,7 @@
 """The sections of grid, sea floor, model, terms and time stepping, and mistakes of parts that do not fit together."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..defaults import AIR_DENSITY, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
 from ..dynamics import pseudo_spectral
@@ -42,6 +42,9 @@ from .sections import (
     PositiveSeconds,
 )
 from .toml import Mistake
+
+if TYPE_CHECKING:
+    from .scenario import Run
 
 
 class _Grid(PartSection):
@@ -300,11 +303,15 @@ Stepper = Annotated[Any, one_of(*STEPPERS.values(), bases=(TimeStepper,), make=s
 ELSEWHERE = "core = 'finite_differences' has it"
 
 
-def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def core_mistakes(
+    model: "Model",
+    stepper: Any = None,
+    run: "Run | None" = None,
+    grid: Any = None,
+    boundary: tuple = (),
+    tracer: tuple = (),
+) -> Iterator[Mistake]:
     """Mistakes of an experiment whose parts do not fit its core."""
-    model, stepper, run = (sections.get(name) for name in ("model", "stepper", "run"))
-    if model is None:
-        return
     spectral = model.core == "pseudo_spectral"
     if stepper is not None and stepper.part.needs_modes and not spectral:
         yield Mistake(
@@ -314,7 +321,10 @@ def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         )
     if model.core == "finite_differences":
         return
-    yield from _not_spectral(sections, model) if spectral else _not_filtered(sections)
+    if spectral:
+        yield from _not_spectral(model, grid, boundary, tracer)
+    elif grid is not None and grid.type != "spherical":
+        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
     if run is not None and run.engine == "fused":
         yield Mistake(("run", "engine"), f"'fused' makes loops of differences, and '{model.core}' has none; use 'auto'")
     if stepper is not None and _takes_parts(stepper.part):
@@ -332,14 +342,7 @@ def _takes_parts(stepper):
     return stepper.needs_parts or stepper.is_implicit
 
 
-def _not_filtered(sections):
-    grid = sections.get("grid")
-    if grid is not None and grid.type != "spherical":
-        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
-
-
-def _not_spectral(sections, model):
-    grid = sections.get("grid")
+def _not_spectral(model, grid, boundary, tracer):
     if grid is not None and grid.type == "spherical":
         yield Mistake(("model", "core"), f"'pseudo_spectral' needs a plane, and the grid is spherical; {ELSEWHERE}")
     walls = grid is not None and grid.type == "cartesian" and set("xy") - set(grid.periodic)
@@ -349,18 +352,17 @@ def _not_spectral(sections, model):
         if getattr(model, name) != own:
             text = "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out"
             yield Mistake(("model", name), text)
-    for k, boundary in enumerate(sections.get("boundary", ())):
-        if issubclass(boundary.part, OpenBoundary):
+    for k, entry in enumerate(boundary):
+        if issubclass(entry.part, OpenBoundary):
             yield Mistake(("boundary", k, "type"), f"'pseudo_spectral' has no open sides; use a sponge, or {ELSEWHERE}")
-    for k in range(len(sections.get("tracer", ()))):
+    for k in range(len(tracer)):
         yield Mistake(("tracer", k, "name"), f"'pseudo_spectral' steps no tracers; leave it out, or {ELSEWHERE}")
 
 
-def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def coast_mistakes(
+    model: "Model", bathymetry: Any = None, tracer: tuple = (), dissipation: tuple = ()
+) -> Iterator[Mistake]:
     """Mistakes of an experiment with wetting, and of one whose other sections need it."""
-    model, bathymetry = sections.get("model"), sections.get("bathymetry")
-    if model is None:
-        return
     if model.momentum != "momentum_conserving" and "damping" in model.written:
         text = f"momentum is {model.momentum!r}, which damps nothing; write 'momentum_conserving', or leave this out"
         yield Mistake(("model", "damping"), text)
@@ -381,12 +383,12 @@ def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     for name in ("minimum_depth", "fill_lakes", "sound_speed"):
         if bathymetry is not None and name in bathymetry.written:
             yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
-    for k, tracer in enumerate(sections.get("tracer", ())):
-        if tracer.scheme == "centred":
+    for k, entry in enumerate(tracer):
+        if entry.scheme == "centred":
             yield Mistake(
                 ("tracer", k, "scheme"),
                 "takes more from a cell that falls dry than it holds; write 'flux_limited', or leave wetting out",
             )
-    for k, entry in enumerate(sections.get("dissipation", ())):
+    for k, entry in enumerate(dissipation):
         if entry.type == "manning_drag" and entry.roughness == 0.0:
             yield Mistake(("dissipation", k, "roughness"), "is 0 on land; give a roughness, or leave the drag out")

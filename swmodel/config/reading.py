@@ -335,6 +335,19 @@ def alternatives(annotation: Any) -> list[Any]:
     return [annotation]
 
 
+def leaves(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
+    """(path of keys, value) of all values in sections, tables and lists."""
+    if isinstance(value, (Section, dict)):
+        entries: Any = value.items() if isinstance(value, dict) else value
+    elif isinstance(value, (list, tuple)):
+        entries = enumerate(value)
+    else:
+        yield path, value
+        return
+    for key, inner in entries:
+        yield from leaves(inner, (*path, key))
+
+
 def sections_in(annotation: Any) -> list[type[Section]]:
     """The classes of sections in an annotation."""
     if _is_section(annotation):

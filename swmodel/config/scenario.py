@@ -247,13 +247,17 @@ class OutputBase(Section):
     restart: Restart | None = None  # states from which a run can continue
     products: tuple[OwnProduct, ...] = ()  # products of one's own: `type = "file:Class"`, file, and its parameters
 
+    def files(self) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+        """(path of keys, section) of all files."""
+        for name, value in self:
+            if isinstance(value, tuple):
+                yield from ((("output", name, k), section) for k, section in enumerate(value))
+            elif isinstance(value, Section):
+                yield ("output", name), value
+
     def named_products(self) -> Iterator[tuple[tuple[str | int, ...], Any]]:
         """(path of keys, section) of all products."""
-        for name in PRODUCTS:
-            if (section := getattr(self, name)) is not None:
-                yield ("output", name), section
-        for k, section in enumerate(self.products):
-            yield ("output", "products", k), section
+        return ((path, section) for path, section in self.files() if isinstance(section, ProductSection))
 
 
 _KEYS = {name: section | None for name, section in PRODUCTS.items()}
@@ -317,6 +321,12 @@ def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
     """The bytes on a rank of `tile` cells for the arrays of products."""
     arrays = [x for _, section in output.named_products() for x in arrays_of(section, tile, itemsize).values()]
     return memory.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
+
+
+def bytes_of_outputs(output: Output, tile: int, itemsize: int, members: int = 1) -> float:
+    """The bytes on a rank of `tile` cells that gauges, spectra and products need in addition to the model."""
+    needed = bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
+    return needed + (memory.of_spectra(tile, itemsize, output.spectra.transfers) if output.spectra is not None else 0)
 
 
 def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:

@@ -183,18 +183,19 @@ def _input_files(value, reading):
 InputFiles = Annotated[Path | tuple[Path, ...], Read(_input_files)]  # one file, or several of other times
 
 
-def _layout(value, reading):
+def read_layout(value: Any, reading: Reading | None = None) -> tuple[int, int] | None:
+    """(py, px) of a layout, or None for "auto"; raises ValueError for anything else."""
     if value == "auto" or value is None:
         return None
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", value)
         value = [int(number) for number in match.groups()] if match else None
     if isinstance(value, (list, tuple)) and len(value) == 2 and all(type(n) is int and n >= 1 for n in value):
-        return tuple(value)
+        return value[0], value[1]
     raise ValueError("expected 'auto', or tiles along y and x as in '2x3' or [2, 3]")
 
 
-Layout = Annotated[tuple[int, int] | None, Read(_layout)]
+Layout = Annotated[tuple[int, int] | None, Read(read_layout)]
 
 
 def _devices(value, reading):

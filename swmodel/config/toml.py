@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,7 @@ class _Scanner:
             self.position = bare.end()
             return bare[0]
         quoted = self._string()
-        return quoted[1:-1] if quoted[0] == "'" else _unescape(quoted)
+        return quoted[1:-1] if quoted[0] == "'" else tomllib.loads(f"k = {quoted}")["k"]
 
     def _value(self, path):
         self._skip(_SPACE)
@@ -143,12 +144,6 @@ class _Scanner:
 
     def _mark(self, path, position):
         self.lines.setdefault(path, bisect.bisect_left(self.ends, position) + 1)
-
-
-def _unescape(quoted):
-    import tomllib
-
-    return tomllib.loads(f"k = {quoted}")["k"]
 
 
 def dump(tables: Mapping[str, Any]) -> str:

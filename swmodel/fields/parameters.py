@@ -56,8 +56,23 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:60]} [...] {text[-10:]}"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rule:
+    """The base class of rules that None fits if they are `optional`."""
+
+    optional: bool = False
+
+    def check(self, who: str, name: str, value: object) -> None:
+        """Raise ConfigError, which names the function or class `who` and its argument, for a value that is wrong."""
+        if value is not None or not self.optional:
+            self._check(who, name, value)
+
+    def _check(self, who, name, value):
+        raise NotImplementedError
+
+
 @dataclasses.dataclass(frozen=True)
-class Number:
+class Number(Rule):
     """The rule of a real number; with a C-grid `position` also of a function of (x, y), an array or time records.
 
     Args:
@@ -65,7 +80,6 @@ class Number:
         units: SI, "1" where there are none.
         minimum, above, maximum, below: limits; `above` and `below` are not reached themselves.
         whole: whether it must be a whole number.
-        optional: whether it may be None.
         steady: whether time records are refused.
         hint: text that follows the remedy in messages.
         doc: a description of the number, in a few words.
@@ -81,16 +95,13 @@ class Number:
     maximum: float | None = None
     below: float | None = None
     whole: bool = False
-    optional: bool = False
     steady: bool = False
     hint: str = ""
     doc: str = ""
     halo: bool = True
     differentiable: bool = True
 
-    def check(self, who: str, name: str, value: object) -> None:
-        if value is None and self.optional:
-            return
+    def _check(self, who, name, value):
         if isinstance(value, (list, tuple)) and self.position is not None:
             found = array_of(value)
             value = value if found is None else found
@@ -170,13 +181,11 @@ def array_of(value: object) -> np.ndarray | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Flag:
-    """The rule of True or False, and of None if it is `optional`; numbers are refused."""
+class Flag(Rule):
+    """The rule of True or False; numbers are refused."""
 
-    optional: bool = False
-
-    def check(self, who: str, name: str, value: object) -> None:
-        if not isinstance(value, (bool, np.bool_)) and not (value is None and self.optional):
+    def _check(self, who, name, value):
+        if not isinstance(value, (bool, np.bool_)):
             refuse(who, name, value, "is neither True nor False", "one of them" + ", or None" * self.optional)
 
 
@@ -215,24 +224,20 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class Pair(Rule):
     """The rule of two numbers.
 
     Args:
         units: of both.
         names: their names, for messages.
-        optional: whether they may be None.
         ascending: whether the first must be the smaller one.
     """
 
     units: str
     names: str = "(low, high)"
-    optional: bool = False
     ascending: bool = False
 
-    def check(self, who: str, name: str, value: object) -> None:
-        if value is None and self.optional:
-            return
+    def _check(self, who, name, value):
         remedy = f"{self.names} in {self.units}" + ", or None" * self.optional
         if (
             isinstance(value, (str, bytes, dict))
@@ -252,14 +257,13 @@ POINT = Pair(COORDINATES, "(x, y)")
 
 
 @dataclasses.dataclass(frozen=True)
-class NumberForEach:
+class NumberForEach(Rule):
     """The rule of a tuple of numbers, such as one for each layer, or the depths between classes.
 
     Args:
         units: of all.
         least: the least number of them.
         above, minimum: limits of each, as those of Number.
-        optional: whether it may be None.
         ascending: whether each must be greater than the one before.
         alone: whether one number may stand for a tuple of it.
     """
@@ -268,7 +272,6 @@ class NumberForEach:
     least: int = 1
     above: float | None = None
     minimum: float | None = None
-    optional: bool = False
     ascending: bool = False
     alone: bool = False
 
@@ -277,9 +280,7 @@ class NumberForEach:
         """The rule of each of them."""
         return Number(None, self.units, above=self.above, minimum=self.minimum)
 
-    def check(self, who: str, name: str, value: object) -> None:
-        if value is None and self.optional:
-            return
+    def _check(self, who, name, value):
         value = self.tuple_of(value) if self.alone else value
         remedy = f"a tuple of {self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
         if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
@@ -298,26 +299,22 @@ class NumberForEach:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class Part(Rule):
     """The rule of an object with certain methods, such as a term of the equations; or of a tuple of them.
 
     Args:
         methods: the names of attributes that it must have, such as ("vorticity_flux",).
         example: an example of such an object, as text.
-        optional: whether it may be None.
         several: whether it may be a tuple of them.
         alone: whether it may be a single one.
     """
 
     methods: tuple
     example: str
-    optional: bool = False
     several: bool = False
     alone: bool = True
 
-    def check(self, who: str, name: str, value: object) -> None:
-        if value is None and self.optional:
-            return
+    def _check(self, who, name, value):
         if not self.alone and not isinstance(value, (tuple, list)):
             refuse(who, name, value, "is not a list", f"one of several objects, as [{self.example}]")
         if self.several and isinstance(value, (tuple, list)):
@@ -363,14 +360,10 @@ class Stages:
 
 
 @dataclasses.dataclass(frozen=True)
-class FileName:
-    """The rule of the name of a file, as text or a path; or of None, if it is `optional`."""
+class FileName(Rule):
+    """The rule of the name of a file, as text or a path."""
 
-    optional: bool = False
-
-    def check(self, who: str, name: str, value: object) -> None:
-        if value is None and self.optional:
-            return
+    def _check(self, who, name, value):
         if not isinstance(value, (str, os.PathLike)):
             refuse(who, name, value, "is not the name of a file", "one, as 'output.nc'")
         expanded(value)
@@ -421,14 +414,10 @@ class Places:
 
 
 @dataclasses.dataclass(frozen=True)
-class Points:
-    """The rule of one point (x, y) or several, in the grid's coordinates; or of None, if it is `optional`."""
+class Points(Rule):
+    """The rule of one point (x, y) or several, in the grid's coordinates."""
 
-    optional: bool = False
-
-    def check(self, who: str, name: str, value: object) -> None:
-        if value is None and self.optional:
-            return
+    def _check(self, who, name, value):
         points = self.tuple_of(value)
         if not isinstance(points, tuple) or not points:
             refuse(who, name, value, "is not a point", "(x, y), or several of them")

@@ -38,15 +38,7 @@ from ..fields.parameters import Number, array_of, check_arguments, declared, par
 from ..fields.state import pytree, replace, static
 from .wind_laws import WindLaw, drag_law
 
-__all__ = [
-    "AirPressure",
-    "BarometricElevation",
-    "InverseBarometer",
-    "PRESSURES",
-    "Wind",
-    "inverse_barometer",
-    "look_like_hectopascals",
-]
+__all__ = ["AirPressure", "Wind"]
 
 
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
@@ -55,6 +47,16 @@ CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
 STANDARD_PRESSURE = 101325.0  # [Pa]
 PRESSURES: dict[str, Any] = {"minimum": 5e4, "maximum": 1.2e5}  # [Pa], at sea level
 LARGEST_ANOMALY = 2e4  # [Pa]
+
+
+def of_air() -> Any:
+    """The declaration of a parameter."""
+    return parameter(None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air")
+
+
+def of_water() -> Any:
+    """The declaration of a parameter."""
+    return parameter(None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water")
 
 
 class DragLaw:
@@ -78,9 +80,7 @@ class AirPressure(Forcing):
     """
 
     pressure: Any = parameter("h", "Pa", doc="the air pressure at the surface")
-    density: Any = parameter(
-        None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
-    )
+    density: Any = of_water()
 
     has_pressure = True
     uses_time = False
@@ -176,12 +176,8 @@ class Wind(Forcing):
     x: Any = parameter("h", "m s-1", **WINDS, default=0.0, doc="the wind towards +x")
     y: Any = parameter("h", "m s-1", **WINDS, default=0.0, doc="the wind towards +y")
     drag: Any = declared(DragLaw(), default="garratt", static=True)
-    air_density: Any = parameter(
-        None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air"
-    )
-    density: Any = parameter(
-        None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
-    )
+    air_density: Any = of_air()
+    density: Any = of_water()
 
     uses_time = False
 

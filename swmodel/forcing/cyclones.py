@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..defaults import AIR_DENSITY, EARTH_RADIUS, EARTH_ROTATION, WATER_DENSITY
+from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..dynamics.clock import Moments, Time
 from ..dynamics.domain import Domain
 from ..dynamics.layer import LayerFlow, gradient
@@ -34,7 +34,7 @@ from ..fields.field import AbstractField, Field, Value, to_u, to_v
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.state import pytree, replaced, static
 from ..parallel.communicator import Communicator
-from .atmosphere import PRESSURES, DragLaw, stress
+from .atmosphere import PRESSURES, DragLaw, of_air, of_water, stress
 from .wind_laws import drag_law
 
 __all__ = ["AMBIENT", "Cyclone"]
@@ -51,9 +51,9 @@ class Points:
         self.units, self.minimum, self.maximum, self.why = units, minimum, maximum, why
 
     def check(self, who: str, name: str, value: object) -> None:
-        found = array_of(value) if not hasattr(value, "aval") else None
-        if hasattr(value, "aval"):
+        if hasattr(value, "aval"):  # an array of JAX
             return
+        found = array_of(value)
         remedy = f"one number in {self.units} for each point of the track"
         if found is None or found.ndim > 1:
             refuse(who, name, value, "is not a line of numbers", remedy)
@@ -144,12 +144,8 @@ class Cyclone(Forcing):
         None, "s-1", default=None, optional=True, static=True, doc="f on a plane, in place of the model's"
     )
     drag: Any = declared(DragLaw(), default="garratt", static=True, doc="a wind law, or a coefficient")
-    air_density: Any = parameter(
-        None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air"
-    )
-    density: Any = parameter(
-        None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
-    )
+    air_density: Any = of_air()
+    density: Any = of_water()
     start: Any = declared(Moment(), default=None, static=True)
     spherical: bool = static(default=False)
     asymmetry: Any = declared(Quadrants(LEAST_SHARE, MOST_SHARE), default=None, static=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..runtime.formats import Table, read_csv
+from ..runtime.formats import read_csv
 from .levels import Levels, moments_of, numbers_of
 
 WORDS = "water levels of CO-OPS"
@@ -69,7 +69,8 @@ def _of_csv(path):
     zone = re.search(r"\(([^)]*)\)", " ".join(times))
     if zone and zone[1] not in ("GMT", "UTC"):
         raise DataError(f"{path}, {WORDS}: times are in {zone[1]}, local ones; get it again in GMT.")
-    notes = ("predictions" if used.startswith("Predict") else "", _flags(_count_of_flags(table)))
+    flagged = sum(any(row.get(flag) == "1" for flag in ("F", "R", "L")) for row in table.rows)
+    notes = ("predictions" if used.startswith("Predict") else "", _flags(flagged))
     return Levels(
         WORDS,
         moments_of(path, WORDS, texts),
@@ -79,7 +80,3 @@ def _of_csv(path):
         DATUM,
         tuple(note for note in notes if note),
     )
-
-
-def _count_of_flags(table: Table):
-    return sum(any(row.get(flag) == "1" for flag in ("F", "R", "L")) for row in table.rows)

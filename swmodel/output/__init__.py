@@ -38,7 +38,7 @@ from ..errors import DataError, SwmodelError
 from ..runtime.paths import to_disk
 from ..runtime.signals import PROCESS
 
-__all__ = ["Claim", "Footprint", "ReplacedFile", "claim", "disturbed", "replacing", "reserve"]
+__all__ = ["Claim", "Footprint", "ReplacedFile", "claim", "disturbed", "not_continued", "replacing", "reserve"]
 
 # Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
 # also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
@@ -53,6 +53,13 @@ def disturbed(path: str | Path, what: str = "was removed") -> SwmodelError:
     return SwmodelError(
         f"{path} {what} while the run was writing it, and what it held is lost; keep other programs away from the "
         "output of a running model."
+    )
+
+
+def not_continued(path: str | Path, why: str) -> DataError:
+    """The error of an output that belongs to another run."""
+    return DataError(
+        f"{path} cannot be continued: {why}; give the output another name, or another folder (--output DIR)."
     )
 
 

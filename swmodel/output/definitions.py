@@ -1,12 +1,13 @@
 """Definitions of dimensions, coordinates and variables, with their CF metadata, in an open netCDF4.Dataset."""
 
 import contextlib
+import dataclasses
 import datetime
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, Self, TypedDict
 
 import netCDF4
 import numpy as np
@@ -14,33 +15,30 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
-from . import replacing
-from .metadata import (
-    AREA,
-    DIMENSIONS,
-    WET,
-    Attribute,
-    Compression,
-    MemberValues,
-    at_point,
-    axes,
-    file_attributes,
-    fill_value,
-    gauge_coordinates,
-    member_name,
-    metrics,
-    of_members,
-    places,
-    reach_of_water,
-    shape,
-    time_attributes,
-    topology,
-    variable_attributes,
-    variable_of,
-)
+from . import metadata, replacing
+from .metadata import Attribute, Compression, MemberValues
 
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
+
+
+class Moment(TypedDict, total=False):
+    """What every file of one time may be given.
+
+    Attributes:
+        seconds: model time since the start [s].
+        since: the time of the first sample of statistics [s], whose last is at `seconds`; None for fields of one time.
+        start: date and time of 0 s (a datetime, UTC), or None.
+        attributes: global attributes.
+        static, members: as for netcdf.FieldFile.
+    """
+
+    seconds: Required[float]
+    since: float | None
+    start: datetime.datetime | None
+    attributes: Mapping[str, Attribute] | None
+    static: Mapping[str | Variable, np.ndarray] | None
+    members: MemberValues | None
 
 
 def define(
@@ -59,7 +57,7 @@ def define(
 
     Args:
         dataset: the open Dataset.
-        name, dimensions, attributes: those of the variable.
+        name, dimensions, attributes: those of the variable; attributes that are None or "" are left out.
         values: an array, which is written, or None.
         dtype: that of `values` unless given; it is needed without values.
         chunks: the shape of a chunk, or None for netCDF's choice.
@@ -76,7 +74,7 @@ def define(
         compression="zstd" if compression == "zstd" else "zlib" if compression else None,
         complevel=1 if compression in (0, "zstd") else compression,
     )
-    variable.setncatts(attributes)
+    variable.setncatts({name: value for name, value in attributes.items() if value is not None and str(value)})
     variable.set_auto_maskandscale(False)
     if values is not None:
         variable[...] = values
@@ -85,26 +83,23 @@ def define(
 
 def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
     """Define the dimensions, coordinates, topology, metrics and cell areas of a grid."""
-    dataset.createDimension("bnds", 2)
-    for name, (values, attributes, bounds) in axes(grid).items():
-        dataset.createDimension(name, values.size)
-        if bounds is None:
-            define(dataset, name, (name,), attributes, values)
-        else:
-            define(dataset, name, (name,), attributes | {"bounds": f"{name}_bnds"}, values)
-            define(dataset, f"{name}_bnds", (name, "bnds"), {}, bounds)
-    define(dataset, "grid", (), topology(grid), np.zeros((), np.int32))
-    for name, (values, attributes, dimension) in metrics(grid).items():
-        define(dataset, name, (dimension,), attributes, values)
+    described = metadata.grid_variables(grid)
+    for dimensions, _, values in described.values():
+        for name, size in zip(dimensions, values.shape):
+            if name not in dataset.dimensions:
+                dataset.createDimension(name, size)
+    for name, (dimensions, attributes, values) in described.items():
+        define(dataset, name, dimensions, attributes, values)
     area = np.broadcast_to(grid.area_h, grid.shape)
-    define(dataset, "area", ("yh", "xh"), AREA, area, compression=1)
+    define(dataset, "area", ("yh", "xh"), metadata.AREA, area, compression=1)
 
 
 def define_time(
     dataset: netCDF4.Dataset, start: datetime.datetime | None, dimensions: tuple[str, ...] = ("time",), chunk: int = 512
 ) -> None:
     """Define the time coordinate; without dimensions it is the time of all fields of the file."""
-    define(dataset, "time", dimensions, time_attributes(start), dtype="f8", chunks=(chunk,) if dimensions else None)
+    chunks = (chunk,) if dimensions else None
+    define(dataset, "time", dimensions, metadata.time_attributes(start), dtype="f8", chunks=chunks)
 
 
 def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> None:
@@ -125,7 +120,7 @@ def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> No
             kind = str if array.dtype == object else array.dtype
             with_units = units and kind is not str and "/" not in units
             about = {"long_name": name} | ({"units": units} if with_units else {})
-            define(dataset, member_name(name), ("member",), about, array, dtype=kind, fill=None)
+            define(dataset, metadata.member_name(name), ("member",), about, array, dtype=kind, fill=None)
 
 
 def define_layers(dataset: netCDF4.Dataset, counts: Mapping[str, int]) -> None:
@@ -162,21 +157,21 @@ def define_field(
         attributes: further attributes of the variable.
     """
     attributes = dict(attributes or {})
-    dtype, size = np.dtype(dtype), shape(grid, row.position)
+    dtype, size = np.dtype(dtype), metadata.shape(grid, row.position)
     bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
     chunks = math.ceil(size[0] / bands), size[1]
-    dimensions, _, more = of_members(members)
+    dimensions, _, more = metadata.of_members(members)
     dimensions += (along,) * bool(along)
     coordinates = [str(a["coordinates"]) for a in (attributes, more) if "coordinates" in a]
     attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
     return define(
         dataset,
         row.name,
-        ("time",) * time + dimensions + DIMENSIONS[row.position],
-        variable_attributes(row, grid) | attributes,
+        ("time",) * time + dimensions + metadata.DIMENSIONS[row.position],
+        metadata.variable_attributes(row, grid) | attributes,
         dtype=dtype,
         chunks=(1,) * (time + len(dimensions)) + chunks,
-        fill=fill_value(dtype),
+        fill=metadata.fill_value(dtype),
         compression=compression,
     )
 
@@ -230,7 +225,7 @@ def define_times_of(
     name = re.sub(r"\W+", "_", part) + "_time"
     if name not in dataset.dimensions:
         dataset.createDimension(name, len(times))
-        attributes = time_attributes(start) | {"long_name": f"time of the values of {part}"}
+        attributes = metadata.time_attributes(start) | {"long_name": f"time of the values of {part}"}
         define(dataset, name, (name,), attributes, np.asarray(times, float))
     return name
 
@@ -246,95 +241,103 @@ def define_gauges(
     letters = names.view("S1").reshape(names.size, -1) if names.size else None
     define(dataset, "gauge_name", ("gauge", "name_length"), attributes, letters, dtype="S1")
     points = np.array(list(gauges.values()), float).reshape(-1, 2)
-    for (name, attributes), values in zip(gauge_coordinates(grid).items(), points.T):
+    for (name, attributes), values in zip(metadata.gauge_coordinates(grid).items(), points.T):
         attributes["long_name"] = f"{attributes['long_name']} of the gauge"
         define(dataset, name, ("gauge",), attributes, values)
     if depth is not None:
-        attributes = at_point(variable_of("depth"), grid) | {"cell_methods": "gauge: point"}
-        define(dataset, "depth", ("gauge",), attributes | places(grid), np.asarray(depth, float))
+        attributes = metadata.at_point(metadata.variable_of("depth"), grid) | {"cell_methods": "gauge: point"}
+        define(dataset, "depth", ("gauge",), attributes | metadata.places(grid), np.asarray(depth, float))
 
 
 def define_series(
     dataset: netCDF4.Dataset, grid: Grid, row: Variable, dtype: Any, chunk: int, members: MemberValues | None = None
 ) -> None:
     """Define a variable of the table at gauges, along time, in chunks of `chunk` records."""
-    dimensions, _, more = of_members(members)
-    attributes = at_point(row, grid) | places(grid)
+    dimensions, _, more = metadata.of_members(members)
+    attributes = metadata.at_point(row, grid) | metadata.places(grid)
     attributes["coordinates"] = " ".join(map(str, (attributes["coordinates"], *more.values())))
     sizes = (1,) * len(dimensions) + (min(len(dataset.dimensions["gauge"]), 64), chunk)
-    define(
-        dataset, row.name, (*dimensions, "gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype)
-    )
+    stored: Any = {"dtype": dtype, "chunks": sizes, "fill": metadata.fill_value(dtype)}
+    define(dataset, row.name, (*dimensions, "gauge", "time"), attributes, **stored)
 
 
-@contextlib.contextmanager
-def whole_file(
-    path: str | Path,
-    grid: Grid,
-    attributes: Mapping[str, Attribute],
-    static: Mapping[str | Variable, np.ndarray],
-    *,
-    seconds: float,
-    start: datetime.datetime | None = None,
-    since: float | None = None,
-    members: MemberValues | None = None,
-) -> Iterator[netCDF4.Dataset]:
-    """A new file of one time with its grid, to which the block adds fields; an older file stays until it is complete.
+@dataclasses.dataclass(frozen=True, eq=False)
+class FieldsOfOneTime:
+    """The fields without records in time in an open file; `new` makes one that has no others.
 
-    Args:
-        path, grid: the path of the file, and its Grid.
-        attributes: global attributes.
-        static, members, start: as for netcdf.FieldFile.
-        seconds, since: as for `define_moment`.
-
-    Raises:
-        SwmodelError: if it cannot be written.
+    Attributes:
+        dataset, grid: the open Dataset, and its Grid.
+        static: the fields that are constant in time, as for netcdf.FieldFile.
+        members: of an ensemble, of which fields (members, ny, nx) have a value each; else None.
+        start: date and time of 0 s, or None.
     """
-    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(file_attributes(grid, attributes))
-        define_grid(dataset, grid)
-        define_moment(dataset, start, seconds, since)
-        define_members(dataset, members)
-        yield dataset
-        define_static(dataset, grid, static, members)
 
+    dataset: netCDF4.Dataset
+    grid: Grid
+    static: Mapping[str | Variable, np.ndarray]
+    members: MemberValues | None = None
+    start: datetime.datetime | None = None
 
-def store_field(
-    dataset: netCDF4.Dataset,
-    grid: Grid,
-    row: Variable,
-    values: np.ndarray,
-    static: Mapping[str | Variable, np.ndarray],
-    members: MemberValues | None = None,
-    attributes: Mapping[str, Attribute] | None = None,
-) -> None:
-    """Define a field, and write its values in their own dtype; NaN, and where no water is, are missing values.
+    @classmethod
+    @contextlib.contextmanager
+    def new(
+        cls,
+        path: str | Path,
+        grid: Grid,
+        about: Mapping[str, Attribute],
+        *,
+        seconds: float,
+        since: float | None = None,
+        start: datetime.datetime | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        static: Mapping[str | Variable, np.ndarray] | None = None,
+        members: MemberValues | None = None,
+    ) -> Iterator[Self]:
+        """A new file with its grid, to which the block adds fields; an older file stays until it is complete.
 
-    Args:
-        dataset, grid, row, members, attributes: as for `define_field`.
-        values: a global array (..., ny, nx), on faces also without those on the low side.
-        static: the fields of the file that are constant in time, as for netcdf.FieldFile.
-    """
-    size, values = shape(grid, row.position), np.asarray(values)
-    values = values if values.shape[-2:] == size else with_low_faces(values, grid, row.position)
-    values = checked_shape(row.name, values, of_members(members)[1] + size)
-    variable = define_field(dataset, row, grid, values.dtype, members=members, attributes=attributes)
-    variable[:] = fill_dry(values, dry_points(static, grid, row.position) | np.isnan(values), values.dtype)
+        Args:
+            path, grid: the path of the file, and its Grid.
+            about: global attributes of such files, which replace `attributes`, those of the run.
+            seconds, since, start, attributes, static, members: as in Moment.
 
+        Raises:
+            SwmodelError: if it cannot be written.
+        """
+        with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+            dataset.setncatts(metadata.file_attributes(grid, {**(attributes or {}), **about}))
+            define_grid(dataset, grid)
+            define_moment(dataset, start, seconds, since)
+            define_members(dataset, members)
+            file = cls(dataset, grid, static or {}, members, start)
+            yield file
+            file.store_static()
 
-def define_static(
-    dataset: netCDF4.Dataset,
-    grid: Grid,
-    static: Mapping[str | Variable, np.ndarray],
-    members: MemberValues | None = None,
-) -> None:
-    """Write the land mask, and fields that are constant in time, one for all members of an ensemble or one for each."""
-    for name, array in static.items():
-        if name == "wet":
-            values = (checked_shape("wet", array, grid.shape) > 0.5).astype(np.int8)
-            define(dataset, "wet", ("yh", "xh"), WET, values)
-        else:
-            store_field(dataset, grid, variable_of(name), array, static, members if np.ndim(array) > 2 else None)
+    def store(self, row: Variable, values: np.ndarray, attributes: Mapping[str, Attribute] | None = None) -> None:
+        """Define a field, and write its values in their own dtype; NaN, and where no water is, are missing values.
+
+        Args:
+            row, attributes: as for `define_field`.
+            values: a global array (..., ny, nx), on faces also without those on the low side.
+        """
+        size, values = metadata.shape(self.grid, row.position), np.asarray(values)
+        values = values if values.shape[-2:] == size else with_low_faces(values, self.grid, row.position)
+        members = self.members if values.ndim > 2 else None
+        values = checked_shape(row.name, values, metadata.of_members(members)[1] + size)
+        variable = define_field(self.dataset, row, self.grid, values.dtype, members=members, attributes=attributes)
+        variable[:] = fill_dry(values, self.missing(values, row.position), values.dtype)
+
+    def missing(self, values: np.ndarray, position: str) -> np.ndarray:
+        """True where values at a C-grid position are NaN, or where no water is."""
+        return dry_points(self.static, self.grid, position) | np.isnan(values)
+
+    def store_static(self) -> None:
+        """Write the land mask, and fields that are constant in time."""
+        for key, array in self.static.items():
+            if variable_name(key) == "wet":
+                values = (checked_shape("wet", array, self.grid.shape) > 0.5).astype(np.int8)
+                define(self.dataset, "wet", ("yh", "xh"), metadata.WET, values)
+            elif variable_name(key) not in self.dataset.variables:
+                self.store(metadata.variable_of(key), array)
 
 
 def variable_name(key: str | Variable) -> str:
@@ -358,14 +361,14 @@ def dry_points(static: Mapping[str | Variable, np.ndarray], grid: Grid, position
     """True at the points of the C-grid position that touch no wet cell; False if `static` has no land mask "wet"."""
     if "wet" not in static:
         return False
-    return ~reach_of_water(checked_shape("wet", static["wet"], grid.shape), grid, position)
+    return ~metadata.reach_of_water(checked_shape("wet", static["wet"], grid.shape), grid, position)
 
 
 def fill_dry(array: np.ndarray, dry: np.ndarray | bool, dtype: DTypeLike) -> np.ndarray:
     """`array` in `dtype`, with netCDF's fill value where `dry` is true."""
     with np.errstate(over="ignore"):
         filled = np.array(array, dtype)
-    np.copyto(filled, np.asarray(fill_value(dtype), dtype), where=dry)  # less than half the time of np.where
+    np.copyto(filled, np.asarray(metadata.fill_value(dtype), dtype), where=dry)  # less than half the time of np.where
     return filled
 
 

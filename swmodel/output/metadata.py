@@ -111,8 +111,8 @@ def axes(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, np.ndarray | Non
     return found
 
 
-def metrics(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, str]]:
-    """{name: (values, attributes, dimension)} of cell sides [m] and areas [m2] at all positions: a value for each row.
+def metrics(grid: Grid) -> dict[str, tuple[tuple[str, ...], Attributes, np.ndarray]]:
+    """{name: (dimensions, attributes, values)} of cell sides [m] and areas [m2] at all positions: a value for each row.
 
     dx_u is the distance of two cell centres along x, dy_v that along y, dx_v and dy_u are the sides of a cell; area_u,
     area_v and area_q are the areas around faces and corners. So the vorticity is
@@ -121,18 +121,30 @@ def metrics(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, str]]:
     first, found = 0 if grid.periodic_y else -1, {}
     for position, where in (("h", "cell centres"), ("u", "faces of u"), ("v", "faces of v"), ("q", "corners")):
         rows = np.arange(0 if position in "hu" else first, grid.ny)
-        dimension, of = DIMENSIONS[position][0], grid.metrics(rows)
+        along, of = DIMENSIONS[position][:1], grid.metrics(rows)
         for axis in "xy":
             about = {"long_name": f"distance along {axis} at {where}", "units": "m"}
             values = np.broadcast_to(of[f"d{axis}_{position}"], (rows.size, 1))[:, 0]
-            found[f"d{axis}_{position}"] = np.array(values, float), about, dimension
+            found[f"d{axis}_{position}"] = along, about, np.array(values, float)
         if position == "h":
             continue  # define_grid writes the areas of cells, with their standard name
         next_row = grid.metrics(rows + 1)["area_h"]
         area = 0.5 * (of["area_h"] + next_row) if position == "q" else of[f"dx_{position}"] * of[f"dy_{position}"]
         values = np.array(np.broadcast_to(area, (rows.size, 1))[:, 0], float)
-        found[f"area_{position}"] = values, {"long_name": f"area around {where}", "units": "m2"}, dimension
+        found[f"area_{position}"] = along, {"long_name": f"area around {where}", "units": "m2"}, values
     return found
+
+
+def grid_variables(grid: Grid) -> dict[str, tuple[tuple[str, ...], Attributes, np.ndarray]]:
+    """{name: (dimensions, attributes, values)} of a grid's coordinates, their bounds, the topology and the metrics."""
+    found = {}
+    for name, (values, attributes, bounds) in axes(grid).items():
+        found[name] = (name,), attributes, values
+        if bounds is not None:
+            found[name] = (name,), attributes | {"bounds": f"{name}_bnds"}, values
+            found[f"{name}_bnds"] = (name, "bnds"), {}, bounds
+    found["grid"] = (), topology(grid), np.zeros((), np.int32)
+    return found | metrics(grid)
 
 
 def _direction(grid, axis) -> Attributes:

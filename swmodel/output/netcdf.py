@@ -14,13 +14,12 @@ corner keeps its value.
 """
 
 import dataclasses
-import datetime
 import functools
 import math
 import time as clock
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import netCDF4
 import numpy as np
@@ -31,9 +30,8 @@ from ..fields.variables import INTERFACES, Variable, layer_of
 from ..grids.grid import Grid
 from ..runtime.signals import LOCK
 from . import Claim, definitions, metadata
-from .definitions import checked_shape, dry_points, fill_dry, store_field, variable_name, whole_file
-from .metadata import Attribute
-from .records import GAUGE_CHUNK, RecordFile
+from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, fill_dry, variable_name
+from .records import GAUGE_CHUNK, Opening, RecordFile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,21 +168,16 @@ class FieldFile(RecordFile):
         path: the path of the file, or a Claim of it.
         grid: the Grid.
         variables: names from fields.variables, or other rows.
-        start: date and time of 0 s (a datetime, UTC), or None.
-        attributes: global attributes.
         static: fields that are constant in time, {name or row: (ny, nx)}. "wet" is the land mask, 1 in water; "depth"
             [m] is (members, ny, nx) if it differs between members.
-        members: for an ensemble, {name: values}, one value for each member; fields are then (members, ny, nx).
         layers: how many there are of the model. Where `variables` has the fields of all of them, such as eta and
             eta_2, they are one variable along the dimension `layer`, and heights of interfaces along `interface`.
         dtype: the dtype of the variables in the file.
-        append: continue an existing file; its records after `resume_time` [s] are dropped.
-        overwrite: replace an existing file.
         compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
+        opening: the other arguments, those of Opening.
 
     Raises:
-        DataError: if the file exists and neither is allowed, or its variables differ from those to be appended.
-        SwmodelError: if another run is writing it.
+        DataError, SwmodelError: as RecordFile.
     """
 
     def __init__(
@@ -193,21 +186,16 @@ class FieldFile(RecordFile):
         grid: Grid,
         variables: Sequence[str | Variable],
         *,
-        start: datetime.datetime | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
         static: Mapping[str | Variable, np.ndarray] | None = None,
-        members: metadata.MemberValues | None = None,
         layers: int = 1,
         dtype: DTypeLike = "float32",
-        append: bool = False,
-        resume_time: float | None = None,
-        overwrite: bool = False,
         compression: metadata.Compression = 1,
+        **opening: Unpack[Opening],
     ) -> None:
         rows = [metadata.variable_of(name) for name in variables]
         written = {row.name for row in rows}
         static = {key: array for key, array in (static or {}).items() if variable_name(key) not in written}
-        self._grid, self._dtype, self._rows, self._members = grid, np.dtype(dtype), rows, members
+        self._grid, self._dtype, self._rows, members = grid, np.dtype(dtype), rows, opening.get("members")
         self._dry = {position: dry_points(static, grid, position) for position in {row.position for row in rows}}
 
         joined = {layer_of(row.name)[0] for row in rows if layers > 1 and layer_of(row.name)[1]}
@@ -215,9 +203,6 @@ class FieldFile(RecordFile):
 
         def define(dataset):
             definitions.define_grid(dataset, grid)
-            dataset.createDimension("time", None)
-            definitions.define_time(dataset, start)
-            definitions.define_members(dataset, members)
             definitions.define_layers(dataset, {"layer": layers} if layers > 1 else {})
             if INTERFACES in joined:
                 definitions.define_layers(dataset, {"interface": layers + 1})
@@ -226,10 +211,9 @@ class FieldFile(RecordFile):
                 if row.name in joined or layer_of(row.name)[0] not in joined:
                     along = "" if row.name not in joined else "interface" if row.name == INTERFACES else "layer"
                     definitions.define_field(dataset, row, grid, self._dtype, along=along, **options)
-            definitions.define_static(dataset, grid, static, members)
+            definitions.FieldsOfOneTime(dataset, grid, static, members).store_static()
 
-        attributes = metadata.file_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
-        super().__init__(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, grid, define, {"stored_as": str(self._dtype)}, **opening)
 
     def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
         """Write one record.
@@ -243,8 +227,8 @@ class FieldFile(RecordFile):
         Raises:
             SwmodelError: if the disk has no space for it.
         """
-        lead, positions = metadata.of_members(self._members)[1], {row.name: row.position for row in self._rows}
-        shapes = {name: lead + metadata.shape(self._grid, position) for name, position in positions.items()}
+        positions = {row.name: row.position for row in self._rows}
+        shapes = {name: self._members + metadata.shape(self._grid, position) for name, position in positions.items()}
         pairs = self._ordered(fields, shapes) if isinstance(fields, Mapping) else fields
 
         def stored(name, array):
@@ -271,14 +255,13 @@ class GaugeFile(RecordFile):
         path: the path of the file, or a Claim of it.
         gauges: {name: (x, y)}, in metres or in degrees of longitude and latitude.
         grid: the Grid.
-        start, attributes, append, resume_time, overwrite: as for FieldFile.
         variables: the recorded variables, names from fields.variables or other rows.
         depth: the depth of the sea floor at the gauges [m], (number of gauges,), or None.
-        members: as for FieldFile.
         dtype: the dtype of the series in the file.
+        opening: the other arguments, those of Opening.
 
     Raises:
-        DataError, SwmodelError: as FieldFile.
+        DataError, SwmodelError: as RecordFile.
     """
 
     def __init__(
@@ -287,38 +270,23 @@ class GaugeFile(RecordFile):
         gauges: Mapping[str, tuple[float, float]],
         grid: Grid,
         *,
-        start: datetime.datetime | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        append: bool = False,
-        resume_time: float | None = None,
-        overwrite: bool = False,
         variables: Sequence[str | Variable] = ("eta",),
         depth: np.ndarray | None = None,
-        members: metadata.MemberValues | None = None,
         dtype: DTypeLike = "float32",
+        **opening: Unpack[Opening],
     ) -> None:
-        self._members = metadata.of_members(members)[1]
         self._gauges, self._dtype = dict(gauges), np.dtype(dtype)
         self._rows = [metadata.variable_of(variable) for variable in variables]
 
         def define(dataset):
             dataset.createDimension("gauge", len(self._gauges))
-            dataset.createDimension("time", None)
-            definitions.define_time(dataset, start, chunk=GAUGE_CHUNK)
             definitions.define_gauges(dataset, grid, self._gauges, depth)
-            definitions.define_members(dataset, members)
             for row in self._rows:
-                definitions.define_series(dataset, grid, row, self._dtype, GAUGE_CHUNK, members)
+                definitions.define_series(dataset, grid, row, self._dtype, GAUGE_CHUNK, opening.get("members"))
 
-        attributes = {
-            "title": "Shallow-water model time series",
-            **(attributes or {}),
-            "featureType": "timeSeries",
-            "stored_as": str(self._dtype),
-        }
-        attributes = metadata.file_attributes(grid, attributes, points=True)
+        about = {"title": "Shallow-water model time series", "featureType": "timeSeries", "stored_as": str(self._dtype)}
         self._buffer, self._buffered, self._written_at = [], 0, clock.monotonic()
-        super().__init__(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, grid, define, about, points=True, chunk=GAUGE_CHUNK, **opening)
 
     def append(self, seconds: ArrayLike, values: ArrayLike | dict[str, ArrayLike]) -> None:
         """Append n records.
@@ -358,13 +326,7 @@ def write_fields(
     path: str | Path,
     grid: Grid,
     fields: Mapping[str | Variable, np.ndarray],
-    *,
-    seconds: float,
-    since: float | None = None,
-    start: datetime.datetime | None = None,
-    attributes: Mapping[str, Attribute] | None = None,
-    static: Mapping[str | Variable, np.ndarray] | None = None,
-    members: metadata.MemberValues | None = None,
+    **moment: Unpack[Moment],
 ) -> None:
     """Write fields of one time, or statistics of the run until then; an older file stays until this one is complete.
 
@@ -372,18 +334,13 @@ def write_fields(
         path: the path of the file; an existing one is replaced.
         grid: the Grid.
         fields: {name of fields.variables or row: global array}, in their own dtype; NaN marks missing values.
-        seconds: model time since the start [s].
-        since: the time of the first sample of statistics [s], whose last is at `seconds`; None for fields of one time.
-        start, attributes, static, members: as for FieldFile.
+        moment: the other arguments, those of Moment.
 
     Raises:
         SwmodelError: if it cannot be written.
     """
     rows = {metadata.variable_of(name): np.asarray(array) for name, array in fields.items()}
-    names = {row.name for row in rows}
-    static = {key: array for key, array in (static or {}).items() if variable_name(key) not in names}
-    about = {**(attributes or {}), "stored_as": ", ".join(dict.fromkeys(str(array.dtype) for array in rows.values()))}
-    times = {"seconds": seconds, "start": start, "since": since}
-    with whole_file(path, grid, about, static, members=members, **times) as dataset:
+    about = {"stored_as": ", ".join(dict.fromkeys(str(array.dtype) for array in rows.values()))}
+    with FieldsOfOneTime.new(path, grid, about, **moment) as file:
         for row, array in rows.items():
-            store_field(dataset, grid, row, array, static, members, TIMED)
+            file.store(row, array, TIMED)

@@ -83,17 +83,14 @@ class StoredChunks:
         for j in range(rows.start // cy, -(-rows.stop // cy)):
             for i in range(columns.start // cx, -(-columns.stop // cx)):
                 chunk = self.store.read_chunk(self.name, self.array, (self.slot, *(0,) * len(lead), j, i))[0]
-                r0, r1, c0, c1 = _overlap(rows, columns, j * cy, i * cx, cy, cx)
+                r0, r1 = max(rows.start, j * cy), min(rows.stop, (j + 1) * cy)
+                c0, c1 = max(columns.start, i * cx), min(columns.stop, (i + 1) * cx)
                 part = chunk[..., r0 - j * cy : r1 - j * cy, c0 - i * cx : c1 - i * cx]
                 found[..., r0 - rows.start : r1 - rows.start, c0 - columns.start : c1 - columns.start] = part
         return found
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.block(slice(0, self.shape[-2]), slice(0, self.shape[-1])), dtype)
-
-
-def _overlap(rows, columns, j, i, cy, cx):
-    return max(rows.start, j), min(rows.stop, j + cy), max(columns.start, i), min(columns.stop, i + cx)
 
 
 def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:

@@ -1,22 +1,43 @@
 """A netCDF file that grows along time, record by record: creation, continuation after a restart, and appending."""
 
+import datetime
 import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import netCDF4
 import numpy as np
 
 from ..errors import DataError, SwmodelError
 from ..fields.variables import layer_of
-from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
-from .metadata import Attribute
+from ..grids.grid import Grid
+from . import Claim, Footprint, claim, definitions, disturbed, metadata, not_continued, replacing, reserve
+from .metadata import Attribute, MemberValues
 
 GAUGE_CHUNK = 4096  # records of gauges in one chunk of a file
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
+
+
+class Opening(TypedDict, total=False):
+    """What every file of records may be given; an output has it from `Output.how_to_open`.
+
+    Attributes:
+        start: date and time of 0 s (a datetime, UTC), or None.
+        attributes: global attributes.
+        members: for an ensemble, {name: values}, one value for each member; fields are then (members, ny, nx).
+        append: continue an existing file; its records after `resume_time` [s] are dropped.
+        overwrite: replace an existing file.
+    """
+
+    start: datetime.datetime | None
+    attributes: Mapping[str, Attribute] | None
+    members: MemberValues | None
+    append: bool
+    resume_time: float | None
+    overwrite: bool
 
 
 class RecordFile:
@@ -28,29 +49,52 @@ class RecordFile:
 
     Args:
         path: the path of the file, or a Claim of it.
-        define: define(dataset) writes everything except records and global attributes.
-        attributes: global attributes.
-        append, resume_time, overwrite: as for FieldFile.
+        grid: the Grid.
+        define: define(dataset) writes everything except times, members, records and global attributes.
+        about: global attributes of such files; those of the run replace them.
+        points: whether the file holds series at points and no fields on the C-grid.
+        chunk: the number of times in a chunk of the file.
+        start, attributes, members, append, resume_time, overwrite: as in Opening.
+
+    Raises:
+        DataError: if the file exists and neither is allowed, or its variables differ from those to be appended.
+        SwmodelError: if another run is writing it.
     """
 
     def __init__(
         self,
         path: str | Path | Claim,
+        grid: Grid,
         define: Callable[[netCDF4.Dataset], None],
-        attributes: Mapping[str, Attribute],
-        append: bool,
-        resume_time: float | None,
-        overwrite: bool,
+        about: Mapping[str, Attribute],
+        *,
+        points: bool = False,
+        chunk: int = 512,
+        start: datetime.datetime | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        members: MemberValues | None = None,
+        append: bool = False,
+        resume_time: float | None = None,
+        overwrite: bool = False,
     ) -> None:
+        _, self._members, _ = metadata.of_members(members)
+        attributes = metadata.file_attributes(grid, {**about, **(attributes or {})}, points=points)
+
+        def define_all(dataset):
+            dataset.createDimension("time", None)
+            definitions.define_time(dataset, start, chunk=chunk)
+            definitions.define_members(dataset, members)
+            define(dataset)
+
         self._claim = path if isinstance(path, Claim) else claim(path, overwrite=overwrite, append=append)
         self.path = self._claim.path
         self._dataset, self._descriptor = None, None
         self._count, self._newest = 0, np.empty(0)  # of records, and the times of the last two
         try:
             if append and self.path.exists():
-                dataset = self._continue(define, attributes, math.inf if resume_time is None else resume_time)
+                dataset = self._continue(define_all, attributes, math.inf if resume_time is None else resume_time)
             else:
-                dataset = _created(self.path, define, attributes)
+                dataset = _created(self.path, define_all, attributes)
             self._dataset = dataset
             dataset.set_auto_maskandscale(False)
             definitions.limit_chunk_caches(dataset)
@@ -67,12 +111,8 @@ class RecordFile:
         """The open Dataset of the file of an earlier run, without its records after `resume_time`."""
         with _readable(self.path) as old, netCDF4.Dataset("expected", "w", diskless=True) as expected:
             define(expected)
-            difference = _difference(old, expected)
-            if difference:
-                raise DataError(
-                    f"{self.path} cannot be continued: {difference}; give the output another name, or another folder "
-                    "(--output DIR)."
-                )
+            if difference := _difference(old, expected):
+                raise not_continued(self.path, difference)
             times = np.asarray(old["time"][:])
             complete = times != netCDF4.default_fillvals["f8"]  # a record gets its time after all of its fields
             keep = complete & (times <= resume_time + 1e-9 * max(1.0, abs(resume_time)))

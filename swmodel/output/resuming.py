@@ -32,7 +32,8 @@ def tiles_and_scalars_of(
     simulation: AbstractSimulation,
 ) -> tuple[dict[str, jax.Array], dict[str, bool | int | float | str]]:
     """(tile arrays, scalars) of a Simulation's restart; collective."""
-    leaves, model = _named_leaves(_parts(simulation)), simulation.model
+    model, products = simulation.model, {str(k): x.arrays for k, x in enumerate(_product_outputs(simulation))}
+    leaves = _named_leaves(_state_and_history(simulation) | {"products": products})
     arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
     vectors = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) == 1}  # the same on all ranks
@@ -244,29 +245,27 @@ def _product_outputs(simulation):
     return [output for output in simulation.outputs if isinstance(output, ProductOutput)]
 
 
-def _parts(simulation):
-    products = {str(k): output.arrays for k, output in enumerate(_product_outputs(simulation))}
-    return _state_and_history(simulation) | {"products": products}
-
-
 def _state_and_history(simulation):
     return {"state": simulation.state, "history": simulation.history}
 
 
 def _named_leaves(tree):
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {"_".join(_plain(key) for key in path): leaf for path, leaf in leaves}
+    return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def _name(path):
+    return jax.tree_util.keystr(path, simple=True, separator="_")
 
 
 def _masks_by_leaf(tree, model):
-    """{name of a leaf: tile arrays that are 1 where the leaf may differ from 0} of all States in a tree."""
-    masks = _masks(model)
+    """{name of a leaf: tile arrays that are 1 where the leaf may differ from 0} of all States in a tree.
+
+    It may differ in wet cells and on faces that water can cross, which those of open sides are.
+    """
+    floor = model.sea_floor
+    masks = {position: model.scatter(floor.mask(position, model.open_sides)) for position in "uvh"}
     at = each_state(lambda state: state.map(lambda _, position: position, state.positions), tree)
     return {name: masks[position] for name, position in _named_leaves(at).items() if isinstance(position, str)}
-
-
-def _plain(key):
-    return str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key))))
 
 
 def _values(simulation, tile, restart, keep_history):
@@ -280,11 +279,13 @@ def _values(simulation, tile, restart, keep_history):
 
 
 def _filled(tree, tile, restart, communicator, masks=None):
-    """A pytree like `tree`, with the numbers and arrays of a restart that have the names of its leaves."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
-    found = []
-    for path, leaf in leaves:
-        name = "_".join(_plain(key) for key in path)
+    """A pytree like `tree`, with the numbers and arrays of a restart that have the names of its leaves.
+
+    Arrays are 0 where their mask is, even over NaN.
+    """
+
+    def filled(path, leaf):
+        name = _name(path)
         if jnp.ndim(leaf) < 2:
             if name not in restart["scalars"]:
                 raise DataError(
@@ -292,27 +293,13 @@ def _filled(tree, tile, restart, communicator, masks=None):
                 )
             number = restart["scalars"][name]
             number = np.asarray(json.loads(number) if jnp.ndim(leaf) else number, leaf.dtype)
-            found.append(communicator.place(lambda rank, number=number: number))
-        elif name in restart["names"]:
-            array = jnp.asarray(tile(name)).astype(leaf.dtype)
-            found.append(_without_land(array, (masks or {}).get(name)))
-        else:
-            found.append(leaf)
-    return jax.tree_util.tree_unflatten(structure, found)
+            return communicator.place(lambda rank: number)
+        if name not in restart["names"]:
+            return leaf
+        array, mask = jnp.asarray(tile(name)).astype(leaf.dtype), (masks or {}).get(name)
+        return array if mask is None else jnp.where(jnp.broadcast_to(mask != 0, array.shape), array, 0)
 
-
-def _without_land(tile, mask):
-    """Tile arrays with 0 where `mask` is 0, even over NaN; unchanged without a mask."""
-    return tile if mask is None else jnp.where(jnp.broadcast_to(mask != 0, tile.shape), tile, 0)
-
-
-def _masks(model):
-    """{position: tile arrays that are 1 in wet cells and on faces that water can cross, and 0 elsewhere}.
-
-    The faces of open sides count as faces that water can cross.
-    """
-    floor = model.sea_floor
-    return {position: model.scatter(floor.mask(position, model.open_sides)) for position in "uvh"}
+    return jax.tree_util.tree_map_with_path(filled, tree)
 
 
 def _continued(simulation, tile, restart, state, step):

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import jax
 import netCDF4
 import numpy as np
 
@@ -78,15 +79,27 @@ class RestartOutput(Output):
         self.tried = simulation.step
         tiles, scalars = tiles_and_scalars_of(simulation)
         self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
+        self.store(simulation, tiles, scalars)
+
+    finish = write
+
+    @property
+    def about(self) -> dict[str, Attribute]:
+        """The global attributes of the restart."""
+        about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
+        return about | {"stored_as": about["computed_in"]}
+
+    def store(
+        self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
+    ) -> None:
+        """Let the content of `tiles_and_scalars_of` be written; collective."""
         grid, communicator, step = simulation.model.grid, simulation.communicator, simulation.step
         layout = {name: Layout((*tile.shape[:-2], *grid.shape), tile.dtype) for name, tile in tiles.items()}
 
         def write(parts):
-            about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
-            about["stored_as"] = about["computed_in"]
             if self.keeps_earlier and self.path.exists():
                 os.replace(self.path, earlier(self.path))
-            write_restart_parts(self.path, grid, layout, parts, scalars, about)
+            write_restart_parts(self.path, grid, layout, parts, scalars, self.about)
             self.file.written()
             self.written = step
 
@@ -94,8 +107,6 @@ class RestartOutput(Output):
             for name in sorted(tiles):
                 for where, block in communicator.rows_to_root(tiles[name], grid.shape, PART):
                     put((name, where, owned(block)), 0 if block is None else block.nbytes)
-
-    finish = write
 
 
 class Run:

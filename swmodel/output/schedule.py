@@ -23,7 +23,8 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.members import Members
 from ..stepping.steps import Carry, History
 from . import Claim
-from .metadata import Attribute
+from .metadata import Attribute, members_of
+from .records import Opening
 from .writing import Writer
 
 if TYPE_CHECKING:
@@ -131,11 +132,12 @@ class Output:
         """Whether records are appended to the file of a resumed run, or of an earlier call of `run`."""
         return self.begun or simulation.resumed_at is not None
 
-    def how_to_open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute]) -> dict[str, Any]:
+    def how_to_open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute]) -> Opening:
         """Arguments of the classes of files that grow along time."""
         return {
             "start": simulation.start,
             "attributes": attributes,
+            "members": members_of(simulation),
             "append": self.continues(simulation),
             "resume_time": simulation.time,
             "overwrite": simulation.overwrite,

@@ -5,12 +5,11 @@ a map for each control that is a field, and numbers for the other controls.
 """
 
 import dataclasses
-import datetime
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.grid import Grid
 from . import metadata
-from .definitions import define, define_times_of, dry_points, fill_dry, store_field, whole_file, with_low_faces
+from .definitions import FieldsOfOneTime, Moment, define, define_times_of, fill_dry, with_low_faces
 from .metadata import Attribute
 
 ROLES = {
@@ -54,11 +53,8 @@ def write_inversion(
     tables: Mapping[str, Mapping[str, tuple[str, str, ArrayLike]]],
     *,
     about: Mapping[str, Attribute | dict],
-    seconds: float,
-    start: datetime.datetime | None = None,
-    attributes: Mapping[str, Attribute] | None = None,
-    static: Mapping[str | Variable, np.ndarray] | None = None,
     initial: Mapping[Variable, np.ndarray] | None = None,
+    **moment: Unpack[Moment],
 ) -> None:
     """Write an inversion; an older file stays until this one is complete.
 
@@ -68,43 +64,38 @@ def write_inversion(
         controls: {name: Estimate}.
         tables: {dimension: {column: (units, long_name, (n,) values)}}: observations, parameters, the history.
         about: {name: text, number or dict}: global attributes of the inversion.
-        seconds: model time at the run's end [s].
-        start, attributes, static: as for netcdf.FieldFile.
         initial: {Variable: global array}: the first state of the analysis, from which runs can start; tracers are
             concentrations.
+        moment: the other arguments, those of Moment.
 
     Raises:
         SwmodelError: if it cannot be written.
     """
-    static = dict(static or {})
     inversion = {f"inversion_{k}": json.dumps(v) if isinstance(v, dict) else v for k, v in about.items()}
-    inversion = {**(attributes or {}), **inversion}
-    with whole_file(path, grid, inversion, static, seconds=seconds, start=start) as dataset:
+    with FieldsOfOneTime.new(path, grid, inversion, **moment) as file:
         for name, estimate in controls.items():
-            times = (define_times_of(dataset, name, estimate.times, start),) if estimate.times else ()
+            times = (define_times_of(file.dataset, name, estimate.times, file.start),) if estimate.times else ()
             for role, values in estimate.roles.items():
-                _define_control(dataset, grid, name, estimate, role, values, times, static)
+                _define_control(file, name, estimate, role, values, times)
         for row, values in (initial or {}).items():
-            _define_initial(dataset, grid, row, values, static)
+            _define_initial(file, row, values)
         for dimension, columns in tables.items():
-            _define_table(dataset, dimension, columns)
+            _define_table(file.dataset, dimension, columns)
 
 
-def _define_control(dataset, grid, control, estimate, role, values, times, static):
+def _define_control(file, control, estimate, role, values, times):
     name = f"{re.sub(r'[^A-Za-z0-9]+', '_', control).strip('_')}_{role}"
     text = f"{control}, {ROLES[role]}"
     units, position = estimate.units, estimate.position
     more = {"comment": f"in {units}"} if "/" in units else {}  # UDUNITS cannot read fractional powers
     units = "" if more else units
     if np.ndim(values) < 2:
-        described = {"long_name": text} | ({"units": units} if units else {}) | more
-        define(dataset, name, times, described, np.asarray(values, float))
+        define(file.dataset, name, times, {"long_name": text, "units": units, **more}, np.asarray(values, float))
         return
-    row = Variable(name, position, units, text, cell_methods="")
-    store_field(dataset, grid, row, values, static, attributes={"coordinates": "time", **more})
+    file.store(Variable(name, position, units, text, cell_methods=""), values, {"coordinates": "time", **more})
 
 
-def _define_initial(dataset, grid, row, values, static):
+def _define_initial(file, row, values):
     """A field of the state with which the analysis begins.
 
     u, v and eta have the same names as in restarts. Restarts hold the content of tracers, so that their concentrations
@@ -112,23 +103,17 @@ def _define_initial(dataset, grid, row, values, static):
     """
     text = f"{row.long_name} with which the analysis begins"
     name = f"state_{row.name}" if row in PROGNOSTIC else row.name
-    row = dataclasses.replace(row, name=name, long_name=text, cell_methods="")
-    store_field(dataset, grid, row, values, static)
+    file.store(dataclasses.replace(row, name=name, long_name=text, cell_methods=""), values)
 
 
 def _define_table(dataset, dimension, columns):
     size = len(next(iter(columns.values()))[2])
     dataset.createDimension(dimension, size)
     for name, (units, text, values) in columns.items():
-        values = np.asarray(values)
-        attributes = {"long_name": text} | ({"units": units} if units else {})
+        values, texts = np.asarray(values), {}
         if values.dtype.kind in "US":
-            variable = dataset.createVariable(f"{dimension}_{name}", str, (dimension,))
-            variable.setncatts(attributes)
-            for k, value in enumerate(values):
-                variable[k] = str(value)
-        else:
-            define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)
+            values, texts = values.astype(str).astype(object), {"dtype": str, "fill": None}
+        define(dataset, f"{dimension}_{name}", (dimension,), {"long_name": text, "units": units}, values, **texts)
 
 
 COMMENT = "change of the cost per unit of the control in one cell; divide by its area for a density"
@@ -145,10 +130,7 @@ def write_sensitivities(
     found: Mapping[str, Any],
     *,
     cost: Mapping[str, Any],
-    seconds: float,
-    start: datetime.datetime | None = None,
-    attributes: Mapping[str, Attribute] | None = None,
-    static: Mapping[str | Variable, np.ndarray] | None = None,
+    **moment: Unpack[Moment],
 ) -> None:
     """Write {control: Sensitivity}; an older file stays until this one is complete.
 
@@ -157,26 +139,23 @@ def write_sensitivities(
         grid: the Grid.
         found: the result of adjoint.sensitivity.sensitivities.
         cost: {"name", "value", "units", "places"} of the cost J; "places" is {name: (x, y)} of the points that J reads.
-        seconds: model time at the run's end [s].
-        start, attributes, static: as for netcdf.FieldFile.
+        moment: the other arguments, those of Moment.
 
     Raises:
         SwmodelError: if it cannot be written.
     """
-    static = dict(static or {})
     about = {
         "sensitivity_of": cost["name"],
         "cost_value": np.float64(cost["value"]),
         "cost_units": cost["units"],
         "cost_places": json.dumps(cost["places"]) if cost["places"] else None,
     }
-    about = {**(attributes or {}), **about}
-    with whole_file(path, grid, about, static, seconds=seconds, start=start) as dataset:
+    with FieldsOfOneTime.new(path, grid, about, **moment) as file:
         for one in found.values():
             if one.position == "scalar":
-                _define_numbers(dataset, one, cost["name"], start)
+                _define_numbers(file, one, cost["name"])
             else:
-                _define_map(dataset, grid, one, cost["name"], static)
+                _define_map(file, one, cost["name"])
 
 
 def _row(one, cost):
@@ -190,21 +169,19 @@ def _comment(one, text=COMMENT):
     return f"{text}; in {one.units}" if "/" in one.units else text
 
 
-def _define_map(dataset, grid, one, cost, static):
+def _define_map(file, one, cost):
     """The map of a control, and those of its time records."""
     row = _row(one, cost)
     text = COMMENT if one.records is None else f"{COMMENT}; the same change at all times of the control's records"
-    described = {"coordinates": "time", "comment": _comment(one, text)}
-    store_field(dataset, grid, row, one.value, static, attributes=described)
+    file.store(row, one.value, {"coordinates": "time", "comment": _comment(one, text)})
     if one.records is None:
         return
-    records = with_low_faces(one.records, grid, one.position)
-    attributes = metadata.variable_attributes(row, grid) | {"comment": _comment(one)}
-    along = (_define_record_times(dataset, one, row.name), *metadata.DIMENSIONS[one.position])
+    records = with_low_faces(one.records, file.grid, one.position)
+    attributes = metadata.variable_attributes(row, file.grid) | {"comment": _comment(one)}
+    along = (_define_record_times(file.dataset, one, row.name), *metadata.DIMENSIONS[one.position])
     kept = {"dtype": records.dtype, "fill": metadata.fill_value(records.dtype), "compression": 1}
-    variable = define(dataset, f"{row.name}_by_record", along, attributes, **kept)
-    dry = dry_points(static, grid, one.position)
-    variable[:] = fill_dry(records, dry | np.isnan(records), records.dtype)
+    variable = define(file.dataset, f"{row.name}_by_record", along, attributes, **kept)
+    variable[:] = fill_dry(records, file.missing(records, one.position), records.dtype)
 
 
 def _define_record_times(dataset, one, name):
@@ -215,17 +192,18 @@ def _define_record_times(dataset, one, name):
     return along
 
 
-def _define_numbers(dataset, one, cost, start):
+def _define_numbers(file, one, cost):
     """Write the number or vector of a control that is not a field, and those of its time records."""
+    dataset = file.dataset
     row, sizes = _row(one, cost), np.shape(one.value)
-    attributes = {"long_name": row.long_name, "units": row.units}
-    attributes = attributes if row.units else {"long_name": row.long_name, "comment": _comment(one, "not per cell")}
+    comment = "" if row.units else _comment(one, "not per cell")
+    attributes = {"long_name": row.long_name, "units": row.units, "comment": comment}
     dimensions = tuple(f"{row.name}_{k}" for k in range(len(sizes)))
     if one.moments is None:
         for name, size in zip(dimensions, sizes):
             dataset.createDimension(name, size)
     else:
-        dimensions = (define_times_of(dataset, one.control, one.moments, start),)
+        dimensions = (define_times_of(dataset, one.control, one.moments, file.start),)
     define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
     if one.records is not None:
         along = _define_record_times(dataset, one, row.name)

@@ -11,18 +11,16 @@ import datetime
 import gzip
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ..errors import DataError
 from ..fields.variables import Variable
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Decomposition, Tile
-from . import Claim, metadata
+from . import Claim, ReplacedFile, metadata, not_continued
 from .metadata import Attribute
 from .zarr_store import ZarrStore, array_metadata
 
@@ -150,24 +148,24 @@ def chunk_grid(array: Mapping[str, Any], decomposition: Decomposition) -> ChunkG
 TIMES = 1024  # records in a chunk of the time axis
 
 
-@dataclasses.dataclass
-class ZarrFields:
+class ZarrFields(ReplacedFile):
     """The fields of a run in a store, on the root, which sends the path and the metadata to the other ranks.
 
-    Attributes:
-        store: the ZarrStore.
+    Args:
+        claim: the Claim of the folder.
         arrays: {name: metadata of the array}.
         attributes: global attributes.
         times: the times of the records [s].
     """
 
-    store: ZarrStore
-    arrays: dict
-    attributes: dict
-    times: list
+    def __init__(self, claim: Claim, arrays: dict, attributes: dict, times: list) -> None:
+        super().__init__(claim, claim.path / "zarr.json")
+        self.store, self.arrays, self.attributes, self.times = ZarrStore(claim.path), arrays, attributes, times
+        self.written()
 
-    @staticmethod
+    @classmethod
     def opened(
+        cls,
         claim: Claim,
         grid: Grid,
         rows: Sequence[Variable],
@@ -178,7 +176,7 @@ class ZarrFields:
         depth: Variable | str,
         append: bool,
         resume_time: float,
-    ) -> "ZarrFields":
+    ) -> Self:
         """A new store, or an existing one with its records up to `resume_time`; on the root.
 
         Args:
@@ -204,11 +202,16 @@ class ZarrFields:
             times = times_of(store, was["time"])
             kept = [time for time in times if time <= resume_time + 1e-9 * max(1.0, abs(resume_time))]
             about = metadata.continued_attributes(old, about, min(resume_time, max(kept, default=0.0)))
-            return ZarrFields(store, was, about, kept)  # committed by check_continued, before anything is overwritten
+            return cls(claim, was, about, kept)  # committed by check_continued, before anything is overwritten
         store.create(arrays, about)
         for name, array in values.items():
             store.write_chunk(name, arrays[name], (0,) * array.ndim, array)
-        return ZarrFields(store, arrays, about, [])
+        return cls(claim, arrays, about, [])
+
+    def check(self) -> None:
+        """Raise SwmodelError if the store or an array was removed, replaced or cut short."""
+        self.store.check_present(self.arrays)
+        super().check()
 
     def commit(self) -> None:
         """Write the number and the times of the complete records to the store; on the root."""
@@ -219,13 +222,7 @@ class ZarrFields:
             if array["dimension_names"][:1] == ["time"]:
                 array["shape"][0] = count
         self.store.commit(self.arrays, self.attributes)
-
-
-def not_continued(path: str | Path, why: str) -> DataError:
-    """The error of an output that belongs to another run."""
-    return DataError(
-        f"{path} cannot be continued: {why}; give the output another name, or another folder (--output DIR)."
-    )
+        self.written()
 
 
 def _difference(store, was, arrays, values):
@@ -268,18 +265,9 @@ def times_of(store: ZarrStore, array: Mapping[str, Any]) -> list[float]:
 def _described(grid, rows, chunk, start, depth):
     """({name: metadata of the array}, {name: values} of the small ones)."""
     arrays, values = {}, {}
-    for name, (array, attributes, bounds) in metadata.axes(grid).items():
+    for name, (dimensions, attributes, array) in metadata.grid_variables(grid).items():
         values[name] = array
-        arrays[name] = array_metadata(array.shape, array.shape, "f8", (name,), attributes)
-        if bounds is not None:
-            values[f"{name}_bnds"] = bounds
-            arrays[name]["attributes"]["bounds"] = f"{name}_bnds"
-            arrays[f"{name}_bnds"] = array_metadata(bounds.shape, bounds.shape, "f8", (name, "bnds"), {})
-    for name, (array, attributes, dimension) in metadata.metrics(grid).items():
-        values[name] = array
-        arrays[name] = array_metadata(array.shape, array.shape, "f8", (dimension,), attributes)
-    values["grid"] = np.zeros((), np.int32)
-    arrays["grid"] = array_metadata((), (), "i4", (), metadata.topology(grid))
+        arrays[name] = array_metadata(array.shape, array.shape, array.dtype, dimensions, attributes)
     arrays["time"] = array_metadata((0,), (TIMES,), "f8", ("time",), metadata.time_attributes(start))
     cells = metadata.DIMENSIONS["h"]
     arrays["area"] = array_metadata(grid.shape, chunk, "f8", cells, metadata.AREA)

@@ -7,37 +7,22 @@ store when it is complete. The older restart therefore stays until the new one i
 """
 
 import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
 from ..runtime.version import VERSION
-from . import Claim, ReplacedFile, metadata
-from .fingerprint import fingerprint
+from . import Claim, ReplacedFile, metadata, not_continued
 from .metadata import Attribute, rows_of
 from .opening import STORE_FORMAT, description_of
 from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
-from .resuming import tiles_and_scalars_of
 from .running import RestartOutput
 from .schedule import AbstractSimulation
-from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, not_continued, same_values
+from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, same_values
 from .zarr_store import ZarrStore, array_metadata, checksum_of
-
-
-class _OpenStore(ReplacedFile):
-    """The root's objects for a store during a run."""
-
-    def __init__(self, claim: Claim, fields: ZarrFields):
-        super().__init__(claim, claim.path / "zarr.json")
-        self.fields = fields
-        self.written()
-
-    def check(self) -> None:
-        self.fields.store.check_present(self.fields.arrays)
-        super().check()
 
 
 class ZarrFieldOutput(FieldOutput):
@@ -61,7 +46,7 @@ class ZarrFieldOutput(FieldOutput):
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         model = simulation.model
         rows = [metadata.variable_of(row) for row in rows_of(simulation, self.variables)]
-        fields = ZarrFields.opened(
+        self.file = ZarrFields.opened(
             claim,
             model.grid,
             rows,
@@ -72,7 +57,6 @@ class ZarrFieldOutput(FieldOutput):
             append=self.continues(simulation),
             resume_time=simulation.time,
         )
-        self.file = _OpenStore(claim, fields)
 
     def bytes_of_record(self, simulation: AbstractSimulation) -> int:
         return -(-super().bytes_of_record(simulation) // simulation.communicator.size)  # nothing is gathered
@@ -89,9 +73,8 @@ class ZarrFieldOutput(FieldOutput):
         shared = None
         file, writer = self.file, self.writer
         if communicator.is_root and file is not None:
-            fields = file.fields
-            replaces = fields.times[-1:] == [seconds]
-            shared = fields.store.path, fields.arrays, len(fields.times) - replaces
+            replaces = file.times[-1:] == [seconds]
+            shared = file.store.path, file.arrays, len(file.times) - replaces
         shared = communicator.host_broadcast(shared)
         if shared is None:  # an earlier record could not be written
             return
@@ -103,9 +86,8 @@ class ZarrFieldOutput(FieldOutput):
             file.check()  # first: the errors of a store that was removed depend on who writes when
             if errors:
                 raise errors[0]
-            file.fields.times[number:] = [seconds]
-            file.fields.commit()
-            file.written()
+            file.times[number:] = [seconds]
+            file.commit()
         except SwmodelError as failed:
             writer.fail(self, failed)
 
@@ -126,12 +108,12 @@ class ZarrFieldOutput(FieldOutput):
         if not self.continues(simulation):
             return
         shared = None
-        if file is not None and file.fields.times:
-            shared = file.fields.store.path, file.fields.arrays
+        if file is not None and file.times:
+            shared = file.store.path, file.arrays
         shared = communicator.host_broadcast(shared)
         if shared is not None and not self.begun:
             self._compare(simulation, *shared)
-        communicator.from_root(lambda: file is not None and (file.fields.commit(), file.written()))
+        communicator.from_root(lambda: file is not None and file.commit())
 
     def _compare(self, simulation, path, arrays):
         communicator = simulation.communicator
@@ -202,20 +184,17 @@ class ZarrRestartOutput(RestartOutput):
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         self.attributes, self.file = attributes, _OpenRestart(claim)
 
-    def write(self, simulation: AbstractSimulation) -> None:
-        if simulation.step == 0 or self.tried == simulation.step:
-            return
-        self.tried = simulation.step
+    def store(
+        self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
+    ) -> None:
         communicator = simulation.communicator
-        leaves, scalars = tiles_and_scalars_of(simulation)
-        self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
         if self.file is not None and self.writer is not None:
             self.writer.wait()  # for the records that the restart relies on
-        shared = communicator.host_broadcast(self._slot(simulation.model, leaves))
+        shared = communicator.host_broadcast(self._slot(simulation.model, tiles))
         if shared is None:
             return
         path, arrays, slot = shared
-        found = _own_chunks(simulation.model, arrays, leaves)
+        found = _own_chunks(simulation.model, arrays, tiles)
         chunks = ((name, (slot, *(0,) * (x.ndim - 2), *chunk), x) for name, _, chunk, x in found)
         errors = _errors(communicator, ZarrStore(path, True), arrays, chunks)
         if self.file is None or self.writer is None:
@@ -228,8 +207,6 @@ class ZarrRestartOutput(RestartOutput):
             self.written = simulation.step
         except SwmodelError as failed:
             self.writer.fail(self, failed)
-
-    finish = write
 
     def _slot(self, model, leaves):
         """(the store, {name: metadata of the array}, the slot to be written), on the root; None after an error."""
@@ -248,10 +225,8 @@ class ZarrRestartOutput(RestartOutput):
             return None
 
     def _about(self, simulation, scalars, slot):
-        about = {name: value for name, value in self.attributes.items() if value is not None and value != ""}
+        about = {name: value for name, value in self.about.items() if value is not None and value != ""}
         return about | {
-            "fingerprint": json.dumps(self.fingerprint),
-            "stored_as": about["computed_in"],
             "restart_format": STORE_FORMAT,
             "swmodel_version": VERSION,
             "grid_description": metadata.describe_grid(simulation.model.grid),

@@ -134,9 +134,8 @@ class Plan:
             size,
             subject.steps * found.seconds,
         )
-        return row if subject.gradient is None else self._with_gradient(row, subject.gradient, cells)
-
-    def _with_gradient(self, row, gradient, cells):
+        if (gradient := subject.gradient) is None:
+            return row
         levels, memory = gradient.segments(cells, max(self.available - row.memory, 0.0))
         seconds = (gradient.ratio + levels - 1) * row.compute + (levels + 1) * row.exchange
         return dataclasses.replace(
@@ -145,7 +144,9 @@ class Plan:
 
     def _sent(self, layout, tile):
         """(messages, bytes, reductions) of a step."""
-        fine = self._traced_layout(layout, tile)
+        # A layout with cuts in the same directions, whose tiles have at most about MOST_TRACED cells
+        factor, ways = max(1.0, math.prod(tile) / MOST_TRACED), sum(parts > 1 for parts in layout)
+        fine = tuple(parts * math.ceil(factor ** (1 / ways)) if parts > 1 else 1 for parts in layout)
         # messages of transforms and of the root depend on the number of ranks, those to neighbours do not
         kind = fine if self.subject.stepper.has_solver else tuple(min(n, 3) for n in layout)
         if kind not in self._traced:
@@ -158,14 +159,6 @@ class Plan:
         along = [x for x, parts in zip(tile[::-1], layout) if parts > 1]  # a cut along y has the length of a row
         traced = [x for x, parts in zip(shape[::-1], layout) if parts > 1]
         return total.messages, total.bytes * sum(along) / sum(traced), total.reductions
-
-    @staticmethod
-    def _traced_layout(layout, tile):
-        """A layout with cuts in the same directions, whose tiles have at most about MOST_TRACED cells."""
-        factor = max(1.0, math.prod(tile) / MOST_TRACED)
-        ways = sum(parts > 1 for parts in layout)
-        each = math.ceil(factor ** (1 / ways))
-        return tuple(parts * each if parts > 1 else 1 for parts in layout)
 
 
 def tree(traffic: Traffic, traced: int, ranks: int) -> Count:

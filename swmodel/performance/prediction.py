@@ -76,24 +76,6 @@ def fit_link(sizes: Sequence[float], seconds: Sequence[float]) -> Link:
     return Link(float(latency), float(1.0 / max(per_byte, 1e-15)))
 
 
-def measure_link(
-    communicator: Communicator, lengths: Sequence[int] = LENGTHS, repeats: int = 7
-) -> tuple[list[int], list[float]]:
-    """(sizes [bytes], seconds a message) by the communicator's own shift; every rank sends and receives. Collective.
-
-    Raises:
-        ConfigError: on one rank.
-    """
-    axis = max("xy", key=communicator.along)
-    if communicator.along(axis) == 1:
-        raise ConfigError(
-            "the network is measured between ranks, and there is one; start mpirun -n 2 swmodel bench --network, "
-            "with one rank on each of two nodes for the network between them."
-        )
-    sizes = [4 * length for length in lengths]
-    return sizes, [_message_seconds(communicator, axis, length, repeats) for length in lengths]
-
-
 def _message_seconds(communicator, axis, length, repeats):
     rounds = int(np.clip(1e6 / (length + 1e4), 4, 64))
 
@@ -367,8 +349,21 @@ def measure_compute(
     return fit_compute(cells, seconds, of)
 
 
-def measure_links(communicator: Communicator, hosts: int, repeats: int = 5) -> tuple[list[int], list[float], Machine]:
-    """(sizes, seconds, Machine with the Link between these ranks): of one machine, or between several. Collective."""
-    sizes, seconds = measure_link(communicator, repeats=repeats)
+def measure_links(communicator: Communicator, hosts: int, repeats: int) -> tuple[list[int], list[float], Machine]:
+    """(sizes [bytes], seconds a message, Machine with the Link between these ranks, of one machine or of several).
+
+    Messages are the communicator's own shifts, in which every rank sends and receives. Collective.
+
+    Raises:
+        ConfigError: on one rank.
+    """
+    axis = max("xy", key=communicator.along)
+    if communicator.along(axis) == 1:
+        raise ConfigError(
+            "the network is measured between ranks, and there is one; start mpirun -n 2 swmodel bench --network, "
+            "with one rank on each of two nodes for the network between them."
+        )
+    sizes = [4 * length for length in LENGTHS]
+    seconds = [_message_seconds(communicator, axis, length, repeats) for length in LENGTHS]
     link = fit_link(sizes, seconds)
     return sizes, seconds, Machine(network=link) if hosts > 1 else Machine(shared=link)

@@ -21,14 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics.boundaries import Flather
-from ..dynamics.conserving import MomentumConserving
-from ..dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag
-from ..dynamics.forcing import WindStress
-from ..dynamics.layers import Layers
+from ..dynamics.dissipation import Laplacian
 from ..dynamics.momentum import BetaPlane
-from ..dynamics.sponge import Sponge
-from ..dynamics.wetting import WettingDrying
 from ..elliptic.base import Plan, Report, Solver
 from ..elliptic.operator import Coefficients, Stencil
 from ..fields.parts import snake_case
@@ -48,14 +42,6 @@ SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper
 VISCOSITY = 1000.0  # [m2 s-1]
 F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
-DRAGS = {"linear": LinearDrag(1e-6), "quadratic": QuadraticDrag(2.5e-3), "manning": ManningDrag(0.025)}
-TERMS: dict[str, dict[str, Any]] = {  # arguments of the model, by the name of what they add to the basin
-    "biharmonic": {"dissipation": (Biharmonic(1e9),)},
-    "flather": {"boundaries": (Flather(),)},
-    "sponge": {"boundaries": (Sponge(width=1e5, rate=1e-4),)},
-    "wind": {"forcing": (WindStress(x=0.1, y=0.05),)},
-    "layer": {"layers": Layers(thickness=(1500.0,), densities=(1025.0, 1028.0))},
-} | {name: {"dissipation": (drag,)} for name, drag in DRAGS.items()}
 EXPLICIT = (AB2, AB3, RK4, SSPRK3, ForwardBackward, ForwardBackwardHancock)
 STEPPERS = {snake_case(cls.__name__): cls for cls in EXPLICIT}
 
@@ -74,18 +60,18 @@ def basin(
     communicator: str | Communicator = "auto",
     layout: tuple[int, int] | None = None,
     *,
-    term: str | None = None,
     engine: str = "auto",
+    dissipation: tuple = (),
+    **parts: Any,
 ) -> tuple[ShallowWater, State]:
     """(ShallowWater, State of this tile) of the basin with nx x ny cells.
 
     Args:
         nx, ny: cells along x and y.
         precision, communicator, layout, engine: of the ShallowWater.
-        term: one of TERMS, which the benchmarks' step does not have otherwise.
+        dissipation, parts: further arguments of the ShallowWater, which the benchmarks' step does not have otherwise.
     """
     length, width = SPACING * nx, SPACING * ny
-    more = {} if term is None else TERMS[term]
 
     def waves(function_x, m, function_y, n):
         return lambda x, y: function_x(m * np.pi * x / length) * function_y(n * np.pi * y / width)
@@ -98,14 +84,12 @@ def basin(
         CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
         lambda x, y: 4000.0 + 1000.0 * depth(x, y),  # [m]
         coriolis=BetaPlane(F0, BETA),
-        dissipation=(Laplacian(VISCOSITY), *more.get("dissipation", ())),
-        boundaries=more.get("boundaries", ()),
-        forcing=more.get("forcing", ()),
-        layers=more.get("layers"),
+        dissipation=(Laplacian(VISCOSITY), *dissipation),
         communicator=communicator,
         engine=engine,
         layout=layout,
         dtype=precision,
+        **parts,
     )
     fast = scaled(5.0, waves(np.sin, 2, np.cos, 11))
     state = model.state(
@@ -115,32 +99,6 @@ def basin(
         **({} if model.layers is None else {"u_2": fast, "v_2": scaled(3.0, waves(np.cos, 13, np.sin, 2))}),
     )
     return model, state
-
-
-def beach(
-    nx: int, ny: int, precision: str = "float32", communicator: str | Communicator = "auto", *, coastal: bool = True
-) -> tuple[ShallowWater, State]:
-    """(ShallowWater, State of this tile) of waves towards a beach, of whose nx x ny cells a fifth lies above the level.
-
-    Args:
-        nx, ny: cells along x and y.
-        precision, communicator: of the ShallowWater.
-        coastal: with wetting and drying and momentum that is conserved; else with EnergyConserving, and water at least
-            10 m deep in every cell.
-    """
-    length, width = 200.0 * nx, 200.0 * ny
-    least = -np.inf if coastal else 10.0
-    parts = {"momentum": MomentumConserving(), "wetting": WettingDrying()} if coastal else {}
-    model = ShallowWater(
-        CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
-        lambda x, y: np.maximum(100.0 - 125.0 * x / length + 2.0 * np.cos(6 * np.pi * y / width), least),  # [m]
-        coriolis=BetaPlane(F0, BETA),
-        dissipation=(DRAGS["manning"],),
-        communicator=communicator,
-        dtype=precision,
-        **parts,
-    )
-    return model, model.state(eta=lambda x, y: 2.0 * np.cos(9 * np.pi * x / length) * np.cos(4 * np.pi * y / width))
 
 
 class OneOfMany(LoneTile):

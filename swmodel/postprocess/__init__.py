@@ -26,25 +26,28 @@ import pkgutil
 from typing import Any
 
 from ..errors import PlotError
-from .cli import KINDS, plot
 
 __all__ = ["KINDS", "PlotError", "bathymetry", "export", "marks", "open_output", "plot", "report", "score_table"]
 
 _HOMES = {
+    "KINDS": "cli",
     "bathymetry": "seafloor",
     "export": "gis",
     "marks": "series",
     "open_output": "files",
+    "plot": "cli",
     "report": "pages",
     "score_table": "series",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """The modules of this package, and the functions that need xarray, are loaded when they are first used."""
+    """The modules of this package, and their functions, are loaded when they are first used."""
     modules = [module.name for module in pkgutil.iter_modules(__path__)]
-    if name in modules:
-        return importlib.import_module(f".{name}", __name__)
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"postprocess has no {name!r}; it has {', '.join((*modules, *__all__))}.")
+    if name not in (*modules, *_HOMES):
+        raise AttributeError(f"postprocess has no {name!r}; it has {', '.join((*modules, *__all__))}.")
+    try:
+        module = importlib.import_module(f".{_HOMES.get(name, name)}", __name__)
+    except ModuleNotFoundError as error:
+        raise PlotError(f"{name}: no {error.name} here; `pip install {error.name}` installs it.") from error
+    return getattr(module, name) if name in _HOMES else module

@@ -107,7 +107,7 @@ def _sums(dataset, mesh, wet, record, constants):
     if "vorticity" in dataset:  # the model's own includes the slip at its coasts
         zeta = np.nan_to_num(snapshot(dataset, "vorticity", record))
     else:
-        zeta = vorticity(u, v, mesh, wet, y_faces)
+        zeta = vorticity(u, v, mesh, wet)
     wet_area = wet * mesh.area
     sums = {
         "volume": (wet_area * h).sum(),
@@ -135,13 +135,13 @@ def streamfunction(dataset: xr.Dataset, record: int | None = None) -> xr.DataArr
     """
     mesh = mesh_of(dataset)
     psi = streamfunction_on_edges(dataset, record)[mesh.periodic_y :, mesh.periodic_x :]
-    return xr.DataArray(
-        psi,
-        dims=("yq", "xq"),
-        name="streamfunction",
-        coords={"yq": dataset["yq"], "xq": dataset["xq"]},
-        attrs={"units": "m3 s-1", "long_name": "transport streamfunction"},
-    )
+    corners = {"yq": dataset["yq"], "xq": dataset["xq"]}
+    return _transport(psi, corners, "streamfunction", "transport streamfunction")
+
+
+def _transport(values, coords, name, long_name):
+    attrs = {"units": "m3 s-1", "long_name": long_name}
+    return xr.DataArray(values, coords, tuple(coords), name, attrs)
 
 
 def streamfunction_on_edges(dataset: xr.Dataset, record: int | None = None) -> np.ndarray:
@@ -173,13 +173,7 @@ def _integrate(along_x, along_y, mesh):
 def gyre_transport(dataset: xr.Dataset) -> xr.DataArray:
     """max |psi| [m3 s-1] of every record: the transport of the strongest western boundary current of closed gyres."""
     values = [float(np.abs(streamfunction_on_edges(dataset, k)).max()) for k in range(dataset.sizes["time"])]
-    return xr.DataArray(
-        values,
-        dims="time",
-        name="gyre_transport",
-        coords={"time": seconds(dataset)},
-        attrs={"units": "m3 s-1", "long_name": "largest |streamfunction|"},
-    )
+    return _transport(values, {"time": seconds(dataset)}, "gyre_transport", "largest |streamfunction|")
 
 
 def transport(
@@ -198,19 +192,14 @@ def transport(
     path = _staircase(_corner(dataset, mesh, start), _corner(dataset, mesh, end))
     records = range(dataset.sizes["time"]) if times is None else nearest(dataset, times)
     values = [_through(path, *fluxes(dataset, mesh, k), mesh) for k in records]
-    return xr.DataArray(
-        values,
-        dims="time",
-        name="transport",
-        coords={"time": seconds(dataset)[list(records)]},
-        attrs={"units": "m3 s-1", "long_name": f"transport from {start} to {end}, to the right"},
-    )
+    text = f"transport from {start} to {end}, to the right"
+    return _transport(values, {"time": seconds(dataset)[list(records)]}, "transport", text)
 
 
 def _corner(dataset, mesh, point):
     west, east, south, north = mesh.extent
     x, y = point
-    x = west + (x - west) % 360 if mesh.spherical and not west <= x <= east else x
+    x = x if west <= x <= east else mesh.turned(x)
     if not (west <= x <= east and south <= y <= north):
         raise PlotError(
             f"transport: the point {tuple(point)} lies outside the domain, x {west:g} to {east:g} and "
@@ -272,9 +261,7 @@ def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: np.ndarr
             one.set_ylabel(f"relative change {bracket}".rstrip() if steady else bracket)
             one.set_xlabel(f"Time [{unit}]")
             one.grid(axis="both")
-            one.spines[["top", "right"]].set_visible(False)
-        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
-        style.heading(page, dataset.attrs.get("title", ""))
+        style.finish(page, dataset)
     return page
 
 
@@ -292,11 +279,9 @@ def _figure_of_layers(dataset):
             one.set_title(str(row.attrs["long_name"]).capitalize())
             one.set_ylabel(f"[{units}]")
             one.grid(axis="both")
-            one.spines[["top", "right"]].set_visible(False)
             one.legend()
         one.set_xlabel(f"Time [{unit}]")
-        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
-        style.heading(page, dataset.attrs.get("title", ""))
+        style.finish(page, dataset)
     return page
 
 

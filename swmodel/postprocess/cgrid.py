@@ -7,7 +7,9 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from .files import Mesh, snapshot
+from .files import Mesh, positions, snapshot
+
+SPEED = "speed"
 
 
 def around(faces: np.ndarray, axis: int, periodic: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -25,6 +27,29 @@ def between(centres: np.ndarray, axis: int, periodic: bool, beyond: float = 0.0)
     before, after = ([(0, 0)] * centres.ndim for _ in range(2))
     before[axis], after[axis] = (1, 0), (0, 1)
     return (np.pad(centres, before, constant_values=beyond), np.pad(centres, after, constant_values=beyond))
+
+
+def at_centres(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
+    """One record of a variable at the centres, (ny, nx): the mean of the water's faces or corners around each.
+
+    SPEED is that of u and v there, if the file does not have it.
+    """
+    if name == SPEED and SPEED not in dataset:
+        return np.hypot(*(at_centres(dataset, mesh, component, record) for component in "uv"))
+    values = snapshot(dataset, name, record)
+    along_y, along_x = positions(dataset[name]) or ("", "")
+    if along_x == "xq":
+        values = _mean(around(values, -1, mesh.periodic_x))
+    if along_y == "yq":
+        values = _mean(around(values, -2, mesh.periodic_y))
+    return values
+
+
+def _mean(parts):
+    """The mean of the parts that are finite; NaN where no part is."""
+    finite = sum(np.isfinite(part).astype(float) for part in parts)
+    total = sum(np.nan_to_num(part) for part in parts)
+    return np.where(finite > 0, total / np.maximum(finite, 1.0), np.nan)
 
 
 def corner_sum(centres: np.ndarray, mesh: Mesh) -> np.ndarray:
@@ -59,19 +84,17 @@ def surface(dataset: xr.Dataset) -> str:
     return "Thickness anomaly" if about.startswith("thickness") else "Elevation"
 
 
-def _on_faces(h, axis, periodic):
+def on_faces(h: np.ndarray, axis: int, periodic: bool) -> np.ndarray:
     """Mean of h over the wet ones of a face's two cells, 0 between two dry ones."""
-    low, high = between(h, axis, periodic, np.nan)
-    wet = np.isfinite(low).astype(float) + np.isfinite(high)
-    return (np.nan_to_num(low) + np.nan_to_num(high)) / np.maximum(wet, 1.0)
+    return np.nan_to_num(_mean(between(h, axis, periodic, np.nan)))
 
 
 def fluxes(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Transports through whole cell sides: (h_u u dy, h_v v dx) [m3 s-1], 0 on land."""
     h = thickness(dataset, record)
     u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
-    along_x = _on_faces(h, -1, mesh.periodic_x) * u * mesh.dy
-    along_y = _on_faces(h, -2, mesh.periodic_y) * v * mesh.dx(dataset["yq"].values)
+    along_x = on_faces(h, -1, mesh.periodic_x) * u * mesh.dy
+    along_y = on_faces(h, -2, mesh.periodic_y) * v * mesh.dx(dataset["yq"].values)
     return along_x, along_y
 
 
@@ -82,7 +105,7 @@ def kinetic_energy(u: np.ndarray, v: np.ndarray, mesh: Mesh, y_faces: np.ndarray
     return (east_west + north_south) / (2 * mesh.area)
 
 
-def vorticity(u: np.ndarray, v: np.ndarray, mesh: Mesh, wet: np.ndarray, y_faces: np.ndarray) -> np.ndarray:
+def vorticity(u: np.ndarray, v: np.ndarray, mesh: Mesh, wet: np.ndarray) -> np.ndarray:
     """zeta = dv/dx - du/dy at corners [s-1]: circulation over area; 0 at walls and coasts (free slip)."""
     v_west, v_east = between(v * mesh.dy, -1, mesh.periodic_x)
     u_south, u_north = between(u * mesh.dx(mesh.y), -2, mesh.periodic_y)

@@ -1,17 +1,23 @@
 """From files to figures in one call: `plot`, the function behind `swmodel plot FILE...`."""
 
 import contextlib
-import importlib.util
 import pathlib
 from collections.abc import Sequence
+
+import numpy as np
 
 from ..errors import PlotError
 from ..output import KINDS as OF_FILES
 from ..output import STATISTICS
+from . import animate, budgets, gauges, inversion, maps, maxima, overview, sensitivity, spectra, statistics, style
+from .files import driven, driving, kind_of, open_output, positions, seconds, start_of, undamaged
+from .scores import scores, table
+from .series import read_gauges, read_observations
 
 KINDS = ("auto", *OF_FILES)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
+SINGLE_WAVE = 2 * 86400.0  # [s], the longest run for which the figure of a single wave is drawn
 PAGES = (*STATISTICS, "drifters")  # kinds of files with a page of their own
 WRITTEN_BY = {
     "fields": "[[output.fields]] of an experiment",
@@ -58,14 +64,11 @@ def plot(
     Raises:
         PlotError: one sentence, for anything that cannot be drawn.
     """
-    _require("matplotlib", "xarray", "netCDF4")
     paths = [pathlib.Path(p) for p in ([paths] if isinstance(paths, (str, pathlib.Path)) else paths)]
     if not paths:
         raise PlotError("plot: no file was given; give one or several that a run has written.")
     if kind not in KINDS:
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
-    from .files import undamaged
-
     with undamaged(paths), contextlib.ExitStack() as opened:
         if kind == "auto" and member is None and _of_ensemble(paths):
             kind = "ensemble"
@@ -80,7 +83,10 @@ def plot(
             alone = {"fields": dataset}
             drawn = _choose(alone, variable, box)[0] if kind == "auto" else kind
             if variable is None or variable in dataset:
-                pages.append((drawn, alone, _of_further(_output(output, {"fields": path}, drawn), output, path)))
+                figure = _output(output, {"fields": path}, drawn)
+                if output is not None:  # the user has named one
+                    figure = figure.with_stem(f"{figure.stem}.{path.stem}")
+                pages.append((drawn, alone, figure))
         _check_apart([page[2] for page in pages], paths, observations)
         observed = {} if kind == "ensemble" else _observed(files, observations, kinds)
         return [_draw(k, of, out, observed, variable, times, box) for k, of, out in pages]
@@ -88,18 +94,11 @@ def plot(
 
 def _of_ensemble(paths):
     """Whether files of fields or gauges hold several members."""
-    from .files import kind_of, open_output
-
     for path in paths:
         with open_output(path, None) as dataset:
             if dataset.sizes.get("member", 1) > 1 and kind_of(dataset) in ("fields", "gauges"):
                 return True
     return False
-
-
-def _of_further(drawn, output, path):
-    """The name of the figure of a further file of fields: with the file's name in it if the user has named one."""
-    return drawn if output is None else drawn.with_stem(f"{drawn.stem}.{path.stem}")
 
 
 def _sort(paths, opened, which, wanted="eta"):
@@ -108,8 +107,6 @@ def _sort(paths, opened, which, wanted="eta"):
     Of several files of fields the first one with the variable `wanted` comes first.
     Restarts are ignored if there are others.
     """
-    from .files import kind_of, open_output
-
     files, sources, further = {}, {}, []
     for path in paths:
         dataset = opened.enter_context(open_output(path, *which))
@@ -128,12 +125,6 @@ def _sort(paths, opened, which, wanted="eta"):
     if not files:
         raise PlotError(f"plot: {paths[0]} is a restart, of which there is no figure; give an output file of the run.")
     return files, sources, further
-
-
-def _require(*modules):
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    if missing:
-        raise PlotError(f"plot: no {', '.join(missing)} here; `pip install {' '.join(missing)}` installs it.")
 
 
 def _choose(files, variable=None, box=None):
@@ -155,23 +146,12 @@ def _choose(files, variable=None, box=None):
     return kinds
 
 
-def _is_short(fields):
-    """Whether a run is so short that the figure of a single wave suits it."""
-    import numpy as np
-
-    from .files import seconds
-
-    return np.ptp(seconds(fields)) <= 2 * 86400
-
-
 def _of_fields(files, variable):
-    from .files import driven, driving
-
     fields = files["fields"]
     if variable is not None or driving(fields)[0] in ("storm", "tide"):
         return "maps"
     moving = "eta" in fields and "time" in fields["eta"].dims
-    if moving and {"u", "v"} <= set(fields) and (driven(fields) or not _is_short(fields)):
+    if moving and {"u", "v"} <= set(fields) and (driven(fields) or np.ptp(seconds(fields)) > SINGLE_WAVE):
         return "circulation"
     single = moving and not driven(fields)  # a wave, whose arrival and height the page shows
     return "tsunami" if single and {"maxima", "gauges"} & set(files) else "maps"
@@ -188,15 +168,13 @@ def _check_apart(outputs, paths, observations):
 
 def _output(output, sources, kind, second=False):
     if output is None:
-        from .animate import suffix
-
         of_its_own = "spectra" if kind == "spectrum" else kind
         others = [path for holds, path in sources.items() if holds not in PAGES]
         first = sources.get(of_its_own) if of_its_own in ("spectra", *PAGES) else None
         first = first or (others or list(sources.values()))[0]
         own = kind in ("sensitivity", "inversion", *PAGES) and first.stem == kind
         stem = first.stem if own else f"{first.stem}.{kind}"
-        return first.with_name(f"{stem}{suffix() if kind == 'animation' else '.png'}")
+        return first.with_name(f"{stem}{animate.suffix() if kind == 'animation' else '.png'}")
     output = pathlib.Path(output)
     if not output.parent.is_dir():
         raise PlotError(f"plot: the folder {output.parent} of {output.name} does not exist; make it first.")
@@ -204,11 +182,9 @@ def _output(output, sources, kind, second=False):
 
 
 def _draw(kind, files, output, observed, variable, times, box):
-    from . import animate, budgets, gauges, inversion, maps, maxima, overview, sensitivity, spectra, statistics, style
-
     if kind == "ensemble":
         return style.save(statistics.ensemble_page(files.get("fields"), files.get("gauges"), variable, times), output)
-    series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
+    series = read_gauges(files["gauges"]) if "gauges" in files else []
     if kind == "animation":
         return animate.animate(_file(files, "fields", kind), output, variable or "eta", series)
     if kind == "tsunami":
@@ -232,7 +208,7 @@ def _draw(kind, files, output, observed, variable, times, box):
     elif kind == "spectrum" and "spectra" in files and box is None:
         page = spectra.figure(files["spectra"], variable)
     elif kind == "spectrum" and "fields" not in files and box is None:
-        page = spectra.gauge_figure(gauges.read_gauges(_file(files, "gauges", kind)), observed)
+        page = spectra.gauge_figure(read_gauges(_file(files, "gauges", kind)), observed)
     elif kind == "spectrum":
         page = spectra.figure(_file(files, "fields", kind), variable, box=box)
     else:
@@ -242,19 +218,15 @@ def _draw(kind, files, output, observed, variable, times, box):
 
 def _observed(files, folder, kinds):
     """Print the scores of gauges if a figure shows them or there are observations; return the observed series."""
-    from . import scores
-    from .files import start_of
-    from .series import read_gauges, read_observations
-
     series = read_gauges(files["gauges"]) if "gauges" in files else []
     if folder is None:
         if series and {"tsunami", "gauges"} & set(kinds):
-            print(scores.table(scores.scores(series)))
+            print(table(scores(series)))
         return {}
     if not series:
         raise PlotError("plot: observations were given without a gauge file; give that file too.")
     observed = read_observations(folder, [gauge.name for gauge in series], start_of(files["gauges"]))
-    print(scores.table(scores.scores(series, observed)))
+    print(table(scores(series, observed)))
     return observed
 
 
@@ -268,8 +240,6 @@ def _file(files, wanted, kind):
 
 
 def _first_field(dataset):
-    from .files import positions
-
     if "eta" in dataset:
         return "eta"
     names = [name for name, array in dataset.data_vars.items() if positions(array)]

@@ -18,11 +18,13 @@ from .scores import time_unit
 
 HEIGHT, APART, LEFT = 1.0, 1.45, 0.65  # of a panel, from one to the next, and on its left [inches]
 BETWEEN = 0.8  # two panels in a row [inches]
-DRAWN = (  # (role, colour, width, dashes), as the gauges' series are drawn
-    ("truth", "#8c8c8c", 2.2, "-"),
-    ("background", style.GREY, 0.9, ":"),
-    ("analysis", style.VERMILLION, 1.4, "-"),
-)
+CURVES: dict[str, Any] = {  # {role: (colour, width, dashes, words)}
+    "truth": ("#8c8c8c", 2.2, "-", "truth"),
+    "observed": ("#8c8c8c", 2.2, "-", "observed"),
+    "background": (style.GREY, 0.9, ":", "first guess"),
+    "withheld": (style.BLUE, 1.2, "-", "from the other gauges"),
+    "analysis": (style.VERMILLION, 1.4, "-", "found"),
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,32 +69,35 @@ def panels(page: Figure, count: int, bottom: float) -> list[tuple[Axes, bool]]:
     Returns:
         (axes, whether they are in the lowest row) of each.
     """
-    size, columns = page.get_size_inches(), min(max(count, 1), 2)
+    columns = min(max(count, 1), 2)
     rows = -(-count // columns)
-    width, found = (size[0] - LEFT - 0.3 - BETWEEN * (columns - 1)) / columns, []
+    width, found = (page.get_size_inches()[0] - LEFT - 0.3 - BETWEEN * (columns - 1)) / columns, []
     for n in range(count):
         row, column = divmod(n, columns)
         left, low = LEFT + column * (width + BETWEEN), bottom + (rows - 1 - row) * APART
-        place = (left / size[0], low / size[1], width / size[0], HEIGHT / size[1])
-        found.append((page.add_axes(place), row == rows - 1))
+        found.append((style.axes_at(page, left, low, width, HEIGHT), row == rows - 1))
     return found
+
+
+def draw_curves(axes: Axes, time: np.ndarray, values: dict, spread: dict) -> None:
+    """Draw {role: values} over time, with bands of {role: spread} about some of them."""
+    for role, (colour, weight, dashes, _) in CURVES.items():
+        if role in values:
+            axes.plot(time, values[role], color=colour, linewidth=weight, linestyle=dashes)
+        if role in spread:
+            low, high = values[role] - spread[role], values[role] + spread[role]
+            axes.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def draw_lines(page: Figure, lines: list[Line], bottom: float) -> None:
     """Draw a panel for each control above `bottom` [inches]."""
     for line, (axes, lowest) in zip(lines, panels(page, len(lines), bottom)):
         _, unit, length = time_unit(float(line.time[-1]))
-        for role, colour, weight, dashes in DRAWN:
-            if role in line.values:
-                axes.plot(line.time / length, line.values[role], color=colour, linewidth=weight, linestyle=dashes)
-        for role, colour in (("background", style.GREY), ("analysis", style.VERMILLION)):
-            if f"{role}_deviation" in line.values:
-                least, most = (line.values[role] + sign * line.values[f"{role}_deviation"] for sign in (-1, 1))
-                axes.fill_between(line.time / length, least, most, color=colour, alpha=0.15, linewidth=0)
+        deviations = {role: line.values[f"{role}_deviation"] for role in CURVES if f"{role}_deviation" in line.values}
+        draw_curves(axes, line.time / length, line.values, deviations)
         axes.set_xlim(line.time[0] / length, line.time[-1] / length)
         axes.set_title(f"{line.words} [{line.units}]" if line.units else line.words)
         axes.set_xlabel(f"{unit} after the start" if lowest else "", loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x")
 
 
@@ -119,8 +124,7 @@ def draw_constants(page: Figure, gauges: Sequence[Any], box: Sequence[float]) ->
     left, bottom, width, height = box
     side, size = min(height, width / len(names) - 0.9), page.get_size_inches()
     for n, name in enumerate(names):
-        place = left + n * (side + 0.9), bottom, side, side
-        axes = page.add_axes(tuple(np.divide(place, (*size, *size))))
+        axes = style.axes_at(page, left + n * (side + 0.9), bottom, side, side)
         _draw_constituent(axes, gauges, name)
         if n == 0:
             axes.set_ylabel("A sin g [m]")
@@ -150,4 +154,3 @@ def _draw_constituent(axes, gauges, name):
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_title(f"{name} at the gauges (dotted: not used)" if not all(g.used for g in gauges) else name)
     axes.set_xlabel("A cos g [m]")
-    axes.spines[["top", "right"]].set_visible(False)

@@ -5,9 +5,8 @@ a closed or open direction, n (the east and north ones) along a periodic one; Na
 """
 
 import contextlib
-import dataclasses
 import datetime
-import functools
+import json
 import pathlib
 import re
 import tomllib
@@ -18,11 +17,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..defaults import EARTH_RADIUS
 from ..errors import PlotError
+from ..grids.grid import CartesianGrid, SphericalGrid
 from ..output import STATISTICS
+from .mesh import Mesh, mesh_on
 
-EARTH_RADIUS = 6.371e6  # [m]
-METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
 STORMS = {"cyclone", "wind", "air_pressure"}
 SHORT = 300.0  # [s], the length of a run from which on its times are in hours and minutes
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -326,90 +326,14 @@ def scaled(values: np.ndarray, units: str) -> tuple[np.ndarray, str]:
     return values / 10.0**power, f"10{str(power).translate(RAISED)} {pretty(units)}".rstrip()
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Mesh:
-    """The positions of the cells in the file's coordinates: metres, or degrees of longitude and latitude.
-
-    Attributes:
-        x, y: centres, (nx,) and (ny,).
-        width, height: of a cell, in the same units.
-        radius: of the sphere [m].
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    width: float
-    height: float
-    spherical: bool
-    periodic_x: bool
-    periodic_y: bool
-    radius: float = EARTH_RADIUS
-
-    @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """(west, east, south, north)."""
-        return (
-            self.x[0] - self.width / 2,
-            self.x[-1] + self.width / 2,
-            self.y[0] - self.height / 2,
-            self.y[-1] + self.height / 2,
-        )
-
-    @property
-    def unit(self) -> str:
-        """The unit of the coordinates on a map: degrees, metres up to METRES_UP_TO, or kilometres."""
-        west, east, south, north = self.extent
-        return "°" if self.spherical else "m" if max(east - west, north - south) < METRES_UP_TO else "km"
-
-    @property
-    def scale(self) -> float:
-        """The factor of the coordinates on a map: 1e-3 where metres are shown as km, else 1."""
-        return 1e-3 if self.unit == "km" else 1.0
-
-    @property
-    def aspect(self) -> float:
-        """The ratio of the drawn lengths of a unit of y and of x: 1 / cos(middle latitude) on the sphere."""
-        middle = 0.5 * (self.extent[2] + self.extent[3])
-        return 1 / np.cos(np.deg2rad(np.clip(middle, -80, 80))) if self.spherical else 1.0
-
-    @property
-    def shape(self) -> float:
-        """Height over width of the drawn map."""
-        west, east, south, north = self.extent
-        return self.aspect * (north - south) / (east - west)
-
-    @functools.cached_property
-    def x_edges(self) -> np.ndarray:
-        return np.append(self.x - self.width / 2, self.x[-1] + self.width / 2)
-
-    @functools.cached_property
-    def y_edges(self) -> np.ndarray:
-        return np.append(self.y - self.height / 2, self.y[-1] + self.height / 2)
-
-    @functools.cached_property
-    def area(self) -> np.ndarray:
-        """Areas of the cells [m2], (ny, 1); exact on the sphere: a^2 dlambda (sin phi_n - sin phi_s)."""
-        if not self.spherical:
-            return np.full((self.y.size, 1), self.width * self.height)
-        phi = np.deg2rad(np.clip(self.y_edges, -90, 90))
-        return self.radius**2 * np.deg2rad(self.width) * np.diff(np.sin(phi))[:, None]
-
-    def dx(self, y: np.ndarray | float) -> np.ndarray:
-        """Lengths [m] of the cells' sides along x at the coordinates `y`, (len(y), 1)."""
-        if not self.spherical:
-            return np.full((np.size(y), 1), self.width)
-        return self.radius * np.deg2rad(self.width) * np.cos(np.deg2rad(np.atleast_1d(y)))[:, None]
-
-    @property
-    def dy(self) -> float:
-        """Length [m] of the cells' sides along y."""
-        return self.radius * np.deg2rad(self.height) if self.spherical else self.height
-
-
 def mesh_of(dataset: xr.Dataset) -> Mesh:
-    """The Mesh of a file with `xh` and `yh`."""
+    """The Mesh of a file: of its `xh` and `yh`, or, of a file of points, that of the run's grid."""
     if not {"xh", "yh"} <= set(dataset.variables):
-        raise PlotError(f"mesh_of: {_source(dataset)} has no coordinates xh and yh; give a file that a run wrote.")
+        if "grid_description" not in dataset.attrs:
+            raise PlotError(f"mesh_of: {_source(dataset)} has no coordinates xh and yh; give a file that a run wrote.")
+        about = json.loads(dataset.attrs["grid_description"])
+        kind = {"CartesianGrid": CartesianGrid, "SphericalGrid": SphericalGrid}[about.pop("type")]
+        return mesh_on(kind(**about))
     sizes = dataset.sizes
     spherical = "degree" in dataset["xh"].attrs.get("units", "")
     x, width = _line(dataset, "xh", "xq")

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,12 +35,6 @@ class Ranges:
                 low, high = np.nanmin([low, *late.values]), np.nanmax([high, *late.values])
             level[name] = 1.1 * low, 1.1 * high
         return Ranges(most, float(deviation), level)
-
-
-def figure(posterior: Any, records: Any, points: list[str], path: str | Path) -> Path:
-    """Draw a forecast.Posterior as `drawing` does, to a file; returns its path."""
-    drawing(posterior, records, points).savefig(path, dpi=130)
-    return Path(path)
 
 
 def drawing(posterior: Any, records: Any, points: Sequence[str], ranges: Ranges | None = None) -> Figure:
@@ -105,12 +98,6 @@ def _draw_wave(axes, wave, record, window):
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def map_of_gains(found: Any, places: dict[str, tuple[float, float]], path: str | Path) -> Path:
-    """Draw `gains` to a file; returns its path."""
-    gains(found, places).savefig(path, dpi=130)
-    return Path(path)
-
-
 def gains(found: Any, places: dict[str, tuple[float, float]], most: float | None = None) -> Figure:
     """The `gain` of candidates, as `forecast.next_buoy` gives it, and further places with their names.
 
@@ -128,12 +115,6 @@ def gains(found: Any, places: dict[str, tuple[float, float]], most: float | None
         axes.annotate(name, (x, y), (4, 4), textcoords="offset points", fontsize=8)
     axes.set_aspect("equal", adjustable="datalim")
     return drawn
-
-
-def hazard_figure(found: Any, path: str | Path) -> Path:
-    """Draw the curves of `forecast.hazard_curves` as `curves` does, to a file; returns its path."""
-    curves(found).savefig(path, dpi=130)
-    return Path(path)
 
 
 def curves(found: Any) -> Figure:

@@ -13,14 +13,7 @@ from matplotlib.transforms import offset_copy
 from . import style
 from .cgrid import surface
 from .files import start_of
-from .scores import (
-    Rules,
-    Score,
-    Series,
-    comparable,
-    score,
-    time_unit,
-)
+from .scores import Rules, Score, Series, comparable, score, time_unit
 from .series import read_gauges
 
 MOST_GAUGES, PER_COLUMN = 96, 24  # of `figure`
@@ -43,25 +36,17 @@ def draw_series(
         axes.plot(observed.time / length, observed.value, color=_OBSERVED, linewidth=2.2, solid_capstyle="round")
         axes.plot(seen / length, _at(observed, seen), "o", color="#6e6e6e", markersize=4.5)
     axes.plot(model.time / length, model.value, color=style.VERMILLION, linewidth=1.4)
-    axes.plot(
-        at / length,
-        _at(model, at),
-        "o",
-        color=style.VERMILLION,
-        markersize=4.5,
-        markeredgecolor="white",
-        markeredgewidth=0.6,
-    )
+    edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+    axes.plot(at / length, _at(model, at), "o", color=style.VERMILLION, markersize=4.5, **edge)
     axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
     for first, last in ((span[0], model.rules.window[0]), (model.rules.window[1], span[1])):
         if np.isfinite([first, last]).all() and first < last:
             axes.axvspan(first / length, last / length, color="#f1f1f1", linewidth=0, zorder=-1)
     axes.set_title(f"{model.name}, flow depth on land" if model.on_land else model.name)
-    axes.text(1, 1.02, _summary(row), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.0, color=style.GREY)
+    style.remark(axes, _summary(row))
     axes.set_ylim(*_height(model, observed))
     axes.set_xlim(*(np.array(span) / length))
     axes.grid(axis="x")
-    axes.spines[["top", "right"]].set_visible(False)
     axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 1.5, 3, 6, 10]))
     return row
 
@@ -71,28 +56,11 @@ def draw_legend(axes: Axes, observed: bool, rules: Rules = Rules()) -> None:  # 
     lines = [Line2D([], [], color=style.VERMILLION, linewidth=1.4, label="model")]
     if observed:
         lines.append(Line2D([], [], color=_OBSERVED, linewidth=2.2, label="observed"))
-    lines.append(
-        Line2D(
-            [],
-            [],
-            color=style.GREY,
-            marker="o",
-            linestyle="",
-            markersize=4.5,
-            label=f"arrival ({100 * rules.fraction:g} % of max.)" if rules.arrives else "peak",
-        )
-    )
+    event = f"arrival ({100 * rules.fraction:g} % of max.)" if rules.arrives else "peak"
+    lines.append(Line2D([], [], color=style.GREY, marker="o", linestyle="", markersize=4.5, label=event))
     below = offset_copy(axes.transAxes, axes.get_figure(root=True), 0, -19, units="points")
-    axes.legend(
-        handles=lines,
-        loc="upper right",
-        bbox_to_anchor=(1.0, 0.0),
-        bbox_transform=below,
-        ncols=3,
-        handlelength=1.4,
-        columnspacing=1.2,
-        borderaxespad=0.0,
-    )
+    place = {"loc": "upper right", "bbox_to_anchor": (1.0, 0.0), "bbox_transform": below, "borderaxespad": 0.0}
+    axes.legend(handles=lines, ncols=3, handlelength=1.4, columnspacing=1.2, **place)
 
 
 def _at(series, time):

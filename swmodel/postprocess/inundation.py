@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
+from .cgrid import around, between
 from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 
 __all__ = ["FILM", "Inundation", "RunUp", "film_of", "ground", "inundation", "may_flood", "under_water"]
@@ -80,15 +81,10 @@ class Inundation:
     @functools.cached_property
     def edge(self) -> np.ndarray:
         """Whether a cell is part of the run-up line: it was wet, and a cell on one of its four sides never was."""
-        found = np.zeros_like(self.wet)
+        dry, found = 1.0 - self.wet, np.zeros_like(self.wet)
         for axis, periodic in ((0, self.mesh.periodic_y), (1, self.mesh.periodic_x)):
-            for shift in (-1, 1):
-                neighbour = np.roll(self.wet, shift, axis)
-                if not periodic:  # there is no land beyond the domain
-                    last = [slice(None)] * 2
-                    last[axis] = slice(0, 1) if shift == 1 else slice(-1, None)
-                    neighbour[tuple(last)] = True
-                found |= ~neighbour
+            borders = np.maximum(*between(dry, axis, periodic))  # faces of dry cells; beyond the domain there are none
+            found |= np.maximum(*around(borders, axis, periodic)) > 0
         return found & self.wet
 
     @property
@@ -120,20 +116,17 @@ class Inundation:
             x, y: coordinates of the nodes, (columns,) and (rows,).
             ground: their heights above the water at rest [m], positive up.
         """
-        mesh, level = self.mesh, np.where(self.wet, self.level, 0.0)
+        from scipy.ndimage import map_coordinates
+
+        mesh, fields = self.mesh, (np.where(self.wet, self.level, 0.0), self.wet.astype(float))
         at = [
             (points - first[0]) / length
             for points, first, length in zip((y, x), (mesh.y, mesh.x), (mesh.height, mesh.width))
         ]
-        inside = [(places > -0.5) & (places < n - 0.5) for places, n in zip(at, level.shape)]
-        cells = [np.clip(np.rint(places).astype(int), 0, n - 1) for places, n in zip(at, level.shape)]
-        total = weight = np.zeros(np.shape(ground))
-        for corner in np.ndindex(2, 2):
-            near = [np.floor(places).astype(int) + k for places, k in zip(at, corner)]
-            rows, columns = (np.clip(k, 0, n - 1) for k, n in zip(near, level.shape))
-            share = np.multiply.outer(*(1.0 - np.abs(places - k) for places, k in zip(at, near)))
-            share = share * self.wet[np.ix_(rows, columns)]
-            total, weight = total + share * level[np.ix_(rows, columns)], weight + share
+        inside = [(places > -0.5) & (places < n - 0.5) for places, n in zip(at, self.wet.shape)]
+        cells = [np.clip(np.rint(places).astype(int), 0, n - 1) for places, n in zip(at, self.wet.shape)]
+        nodes = np.meshgrid(*at, indexing="ij")
+        total, weight = (map_coordinates(field, nodes, order=1, mode="nearest") for field in fields)
         wet = self.wet[np.ix_(*cells)] & np.logical_and.outer(*inside) & (weight > 0)
         depth = total / np.where(weight > 0, weight, 1.0) - ground
         return np.where(wet, np.maximum(depth, 0.0), 0.0)

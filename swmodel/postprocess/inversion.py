@@ -13,9 +13,9 @@ from matplotlib.patches import Patch
 
 from ..errors import PlotError
 from . import style
-from .estimates import draw_constants, draw_lines, height_of, lines_of, panels
+from .estimates import CURVES, draw_constants, draw_curves, draw_lines, height_of, lines_of, panels
 from .files import mesh_of, positions, pretty, wet_cells
-from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
+from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, drawable, map_axes
 from .scores import Series, time_unit, variance_explained
 from .style import draw_boxes
 
@@ -31,20 +31,11 @@ TITLES = {
 }
 SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation is drawn
 WORDS = {"analysis": "found", "withheld": "from the others"}
-OBSERVED = "#8c8c8c"
 MOST_GAUGES = 8  # with series on the page
 POINTS = "tracks", "marks"  # kinds of observations without series
 LEAST_TIMES = 3  # of a series; a point of a track has fewer
 WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
 MOST_OF_MAP = 0.6  # of its width or height, where it is drawn in part
-
-
-@dataclasses.dataclass(frozen=True)
-class Control:
-    """A control that is a map: its name, and the variable of each of its roles in the file."""
-
-    name: str
-    variables: dict
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,12 +56,6 @@ class Observed:
     parts: tuple = ()
 
 
-def controls_of(dataset: xr.Dataset) -> list[Control]:
-    """The Controls of a file that are maps, in the file's order."""
-    found = _variables_of(dataset).items()
-    return [Control(name, variables) for name, variables in found if positions(dataset[variables["analysis"]])]
-
-
 def _variables_of(dataset):
     """{control: {role: variable}} of a file, in its order."""
     found: dict[str, dict[str, str]] = {}
@@ -85,29 +70,18 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
     """The observations, gauge by gauge."""
     if "observation_gauge" not in dataset:
         raise PlotError("inversion: the file has no observations; give one that `swmodel invert` has written.")
-    names = np.asarray([str(name) for name in dataset["observation_gauge"].values])
-    columns = {c: dataset[f"observation_{c}"].values for c in ("x", "y", "time", "deviation")}
-    roles = [role for role in ("observed", "background", "analysis", "withheld") if f"observation_{role}" in dataset]
-    values = {role: dataset[f"observation_{role}"].values for role in roles}
-    spread = {
-        role: dataset[f"observation_{role}_spread"].values for role in roles if f"observation_{role}_spread" in dataset
-    }
-    used = dataset["observation_used"].values if "observation_used" in dataset else np.ones(names.size)
-    found = []
-    for name in dict.fromkeys(names):
-        mine = names == name
-        x, y = (float(columns[c][mine][0]) for c in "xy")
-        parts = [{role: value[mine] for role, value in of.items()} for of in (values, spread)]
-        time, deviation = (columns[c][mine] for c in ("time", "deviation"))
-        texts: dict[str, Any] = {
-            key: str(dataset[f"observation_{key}"].values[mine][0])
-            for key in ("kind", "units")
-            if f"observation_{key}" in dataset
-        }
-        for key in ("constituent", "part"):
-            if f"observation_{key}" in dataset:
-                texts[f"{key}s"] = tuple(map(str, dataset[f"observation_{key}"].values[mine]))
-        found.append(Observed(name, x, y, time, deviation, *parts, used=bool(used[mine][0]), **texts))
+    table = [(str(name), array.values) for name, array in dataset.data_vars.items()]
+    columns = {name.removeprefix("observation_"): x for name, x in table if name.startswith("observation_")}
+    names, found = columns["gauge"].astype(str), []
+    roles = [role for role in ("observed", "background", "analysis", "withheld") if role in columns]
+    for name in dict.fromkeys(names.tolist()):
+        own: dict[str, Any] = {column: values[names == name] for column, values in columns.items()}
+        values = {role: own[role] for role in roles}
+        spread = {role: own[f"{role}_spread"] for role in roles if f"{role}_spread" in own}
+        texts: dict[str, Any] = {key: str(own[key][0]) for key in ("kind", "units") if key in own}
+        texts |= {f"{key}s": tuple(map(str, own[key])) for key in ("constituent", "part") if key in own}
+        x, y, used = float(own["x"][0]), float(own["y"][0]), bool(own.get("used", [True])[0])
+        found.append(Observed(name, x, y, own["time"], own["deviation"], values, spread, used, **texts))
     return found
 
 
@@ -118,17 +92,19 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     Raises:
         PlotError: for a control that the file does not have.
     """
-    controls, points, lines = controls_of(dataset), series_of(dataset), lines_of(dataset, _variables_of(dataset))
+    variables = _variables_of(dataset)
+    controls = {name: of for name, of in variables.items() if positions(dataset[of["analysis"]])}
+    points, lines = series_of(dataset), lines_of(dataset, variables)
     gauges = [] if dataset.attrs.get("inversion_kind") in POINTS else points
     if "," in dataset.attrs.get("inversion_kind", ""):  # of several kinds, those that have series
         gauges = [point for point in points if point.kind not in (*POINTS, "harmonics")]
     if variable is not None:
         wanted = variable.replace(".", "_")
-        if wanted not in (names := [control.name for control in (*controls, *lines)]):
+        if wanted not in (names := [*controls, *(line.name for line in lines)]):
             raise PlotError(
                 f"inversion: there is no map or series of {variable!r}; the file has {', '.join(names) or 'none'}."
             )
-        controls = [control for control in controls if control.name == wanted]
+        controls = {name: of for name, of in controls.items() if name == wanted}
         lines = [line for line in lines if line.name == wanted]
     mesh = mesh_of(dataset)
     height = min(WIDTH * mesh.shape, 3.6)
@@ -136,22 +112,14 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     shown = _chosen([gauge for gauge in gauges if gauge.kind != "harmonics"])
     gauges_to = height_of(len(shown)) + 0.75 if shown else 3.6 if constants else 2.6
     lower = gauges_to + height_of(len(lines))
-    columns = max([len(_shown(dataset, mesh, control)) for control in controls], default=2)
+    columns = max([len(_shown(dataset, mesh, of)) for of in controls.values()], default=2)
     with style.applied():
         wide = max(columns, 2) * (WIDTH + GAP) + LEFT - 0.2
         page = style.new_figure(wide, len(controls) * (height + 0.75) + lower + 0.55)
-        page.text(
-            LEFT / wide,
-            1 - 0.25 / page.get_size_inches()[1],
-            _heading(dataset),
-            fontsize=11,
-            fontweight="bold",
-            ha="left",
-            va="center",
-        )
-        for row, control in enumerate(controls):
+        style.heading(page, _heading(dataset), LEFT)
+        for row, (name, of) in enumerate(controls.items()):
             bottom = lower + 0.3 + (len(controls) - 1 - row) * (height + 0.75)
-            _draw_control(page, dataset, mesh, control, gauges, bottom, height)
+            _draw_control(page, dataset, mesh, name, of, gauges, bottom, height)
         if shown:
             _draw_series(page, shown)
             style.name_others(page, [gauge.name for gauge in gauges if gauge not in shown], LEFT)
@@ -187,13 +155,14 @@ def _heading(dataset):
     return f"{about.get('title', 'Inversion')}{summary}"
 
 
-def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
-    wet, shown = wet_cells(dataset), _shown(dataset, mesh, control)
-    attributes = dataset[control.variables["analysis"]].attrs
+def _draw_control(page, dataset, mesh, name, variables, gauges, bottom, height):
+    wet, shown = wet_cells(dataset), _shown(dataset, mesh, variables)
+    attributes = dataset[variables["analysis"]].attrs
+    words = attributes.get("long_name", name).split(",")[0]
     units = pretty(attributes.get("units", attributes.get("comment", "").removeprefix("in ")))
     region = None
     if mesh.spherical:
-        region = _region(mesh, drawable(dataset, mesh, control.variables["analysis"], None), _chosen(gauges))
+        region = _region(mesh, drawable(dataset, mesh, variables["analysis"], None), _chosen(gauges))
     within = [gauge for gauge in gauges if region is None or _lies_in(gauge, region)]
     for column, (role, values, norm, colours) in enumerate(shown):
         axes = map_axes(page, (LEFT + column * (WIDTH + GAP), bottom, WIDTH, height), mesh)
@@ -205,17 +174,15 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
                 axes.set_ylim(*region[1])
             draw_gauges(axes, mesh, within, names=column == 0 and len(within) <= MOST_GAUGES)
         draw_boxes(axes, dataset, mesh)
-        axes.set_title(f"{_words(dataset, control)}, {TITLES[role]}")
+        axes.set_title(f"{words}, {TITLES[role]}")
         if column:
             axes.set_ylabel("")
-        box, size = axes.get_position(), page.get_size_inches()
-        bar = (box.x1 * size[0] + 0.1, box.y0 * size[1] + 0.1, 0.11, box.height * size[1] - 0.2)
-        add_colorbar(page, bar, image, f"[{units}]" if units else "")
+        colorbar_right_of(axes, image, f"[{units}]" if units else "")
 
 
-def _shown(dataset, mesh, control):
+def _shown(dataset, mesh, variables):
     """[(role, values, norm, colour map)]: truth, before and after on one scale, the errors on their own."""
-    fields = {role: drawable(dataset, mesh, name, None) for role, name in control.variables.items()}
+    fields = {role: drawable(dataset, mesh, name, None) for role, name in variables.items()}
     if not np.any(np.nan_to_num(fields["background"])):
         del fields["background"]  # nothing: it needs no map
     maps = {role: fields[role] for role in MAPS if role in fields}
@@ -283,41 +250,13 @@ def _lies_in(gauge, region):
     return west < gauge.x < east and south < gauge.y < north
 
 
-def _words(dataset, control):
-    """The control's name."""
-    return dataset[control.variables["analysis"]].attrs.get("long_name", control.name).split(",")[0]
-
-
-LINES: tuple = (
-    ("observed", OBSERVED, 2.2, "-", "observed"),
-    ("background", style.GREY, 0.9, ":", "first guess"),
-    ("withheld", style.BLUE, 1.2, "-", "from the other gauges"),
-    ("analysis", style.VERMILLION, 1.4, "-", "found"),
-)
-
-
 def _draw_gauge(axes, gauge, length):
     """Draw the observations of one gauge, the model there and its spread; times are divided by `length` [s]."""
-    for role, colour, weight, dashes, _ in LINES:
-        if role in gauge.values:
-            axes.plot(gauge.time / length, gauge.values[role], color=colour, linewidth=weight, linestyle=dashes)
-        if role in SPREAD and role in gauge.spread:
-            low, high = (gauge.values[role] + sign * gauge.spread[role] for sign in (-1, 1))
-            axes.fill_between(gauge.time / length, low, high, color=colour, alpha=0.2, linewidth=0)
+    draw_curves(axes, gauge.time / length, gauge.values, {k: x for k, x in gauge.spread.items() if k in SPREAD})
     axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
     units = "" if gauge.units == "m" else f" [{pretty(gauge.units)}]"
     axes.set_title(gauge.name + units + ("" if gauge.used else " (not used)"))
-    axes.text(
-        1,
-        1.02,
-        _explained(gauge),
-        transform=axes.transAxes,
-        ha="right",
-        va="bottom",
-        fontsize=7.5,
-        color=style.GREY,
-    )
-    axes.spines[["top", "right"]].set_visible(False)
+    style.remark(axes, _explained(gauge))
     axes.grid(axis="x")
 
 
@@ -334,7 +273,9 @@ def _draw_series(page, gauges):
             axes.set_xlabel(f"{unit} after the start" if lowest else "", loc="left")
     roles = {role for gauge in gauges for role in gauge.values}
     handles: list = [
-        Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles
+        Line2D([], [], color=colour, linewidth=weight, linestyle=dashes, label=words)
+        for role, (colour, weight, dashes, words) in CURVES.items()
+        if role in roles
     ]
     if any(gauge.spread for gauge in gauges):
         handles.append(Patch(color=style.GREY, alpha=0.3, linewidth=0, label="± spread"))
@@ -356,14 +297,13 @@ def _explained(gauge):
 
 def _draw_departures(page, points, lower):
     """Histograms of the differences between observations and model, in units of the errors, before and after."""
-    size = page.get_size_inches()
-    axes = page.add_axes((LEFT / size[0], 0.6 / size[1], 0.6 * (size[0] - LEFT) / size[0], (lower - 1.1) / size[1]))
+    axes = style.axes_at(page, LEFT, 0.6, 0.6 * (page.get_size_inches()[0] - LEFT), lower - 1.1)
     observed = np.concatenate([p.values["observed"] for p in points])
     deviation = np.concatenate([p.deviation for p in points])
     modelled = {role: np.concatenate([p.values[role] for p in points]) for role in ("background", "analysis")}
     off = {role: (values - observed) / deviation for role, values in modelled.items()}
     edge = max(5.0, float(np.percentile(np.abs(off["background"]), 98)))
-    bins = np.linspace(-edge, edge, 61)
+    bins = np.linspace(-edge, edge, 61).tolist()
     axes.hist(off["analysis"], bins=bins, color=style.VERMILLION, alpha=0.6, label="found")
     axes.hist(off["background"], bins=bins, histtype="step", color=style.BLACK, linewidth=1.3, label="first guess")
     outside = {role: int((np.abs(values) > edge).sum()) for role, values in off.items()}
@@ -373,4 +313,3 @@ def _draw_departures(page, points, lower):
     axes.set_xlabel(f"(model - observation) / error, of {observed.size:,} observations", loc="left")
     axes.set_ylabel("Number")
     axes.legend()
-    axes.spines[["top", "right"]].set_visible(False)

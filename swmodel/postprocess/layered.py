@@ -30,9 +30,9 @@ import xarray as xr
 
 from ..dynamics.vertical_modes import modes, summation
 from ..errors import PlotError
-from .cgrid import around, fluxes, has_rigid_lid, kinetic_energy
+from .cgrid import around, fluxes, has_rigid_lid, kinetic_energy, on_faces
 from .files import mesh_of, seconds, snapshot, wet_cells
-from .wavenumbers import Neighbours, Sea
+from .wavenumbers import Sea
 
 SUMS = {  # {name: (dimension, units, long name)}
     "kinetic_energy": ("layer", "J", "kinetic energy"),
@@ -216,7 +216,7 @@ def _of_record(seas, column):
     """{name: (n, wavenumber)} of SPECTRA, from the Sea of each layer."""
     sea, depth = seas[0], seas[0].mean_depth
     u, v, eta = (np.stack([one.field(name) for one in seas]) for name in ("u", "v", "eta"))
-    excess, near = column.excess(eta), Neighbours(sea)
+    excess, mesh = column.excess(eta), sea.mesh
     h, raised = column.rest(sea.field("depth")) + excess, column.raised(eta)
     celerities, velocities = column.modes(depth)
     amplitudes = velocities.T * np.sqrt(0.5 / depth)
@@ -227,7 +227,7 @@ def _of_record(seas, column):
         each = [[(where, a, where, b) for a, b in zip(*pair)] for where, pair in pairs.items()]
         return np.stack([sea.rings(list(products)) for products in zip(*each)])
 
-    h_u, h_v = (np.stack([near.mean(x, axis) for x in h]) * (0.5 / depth) for axis in (1, 0))
+    h_u, h_v = on_faces(h, -1, mesh.periodic_x) * (0.5 / depth), on_faces(h, -2, mesh.periodic_y) * (0.5 / depth)
     return {
         "kinetic_energy_spectrum": energy(u=(u, h_u * u), v=(v, h_v * v)),
         "potential_energy_spectrum": energy(eta=(raised, column.gravities[:, None, None] * (0.5 / depth) * raised)),

@@ -10,14 +10,14 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from . import style
 from .cgrid import between
 from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import ground, may_flood, under_water
 from .scores import time_unit
-from .style import draw_lines, draw_relief, draw_shore, draw_storms, storms_of
+from .style import draw_image, draw_lines, draw_relief, draw_shore, draw_storms, storms_of
 
 _BOTH_SIGNS = ("eta", "u", "v", "uplift", "transport_x", "transport_y")
 _SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}
@@ -55,20 +55,12 @@ def _next_to_water(dataset, mesh, places, record):
 
 def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colormap: Colormap) -> Any:
     """`values` as an image: (ny, nx) at centres, one more along a direction of faces. NaN stays empty."""
-    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    west, east, south, north = mesh.frame
     rows, columns = values.shape
     half_x = 0.5 * mesh.width * mesh.scale if columns > mesh.x.size else 0.0
     half_y = 0.5 * mesh.height * mesh.scale if rows > mesh.y.size else 0.0
-    return axes.imshow(
-        values,
-        norm=norm,
-        cmap=colormap,
-        origin="lower",
-        interpolation="nearest",
-        zorder=1,
-        extent=(west - half_x, east + half_x, south - half_y, north + half_y),
-        aspect=mesh.aspect,
-    )
+    extent = west - half_x, east + half_x, south - half_y, north + half_y
+    return draw_image(axes, mesh, values, norm=norm, cmap=colormap, zorder=1, extent=extent)
 
 
 def draw_surroundings(axes: Axes, dataset: xr.Dataset, shaded: bool = True) -> None:
@@ -88,34 +80,16 @@ def draw_surroundings(axes: Axes, dataset: xr.Dataset, shaded: bool = True) -> N
 
 def draw_base(axes: Axes, mesh: Mesh, wet: np.ndarray, depth: np.ndarray | None = None) -> None:
     """Land in shaded grey with its coast line, and, where `depth` [m] is given, faint isobaths."""
-    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
-    extent = west, east, south, north
     if not wet.all():
-        axes.imshow(_land(wet), origin="lower", extent=extent, aspect=mesh.aspect, interpolation="nearest", zorder=2)
+        draw_image(axes, mesh, _land(wet), zorder=2)
         if wet.any() and min(wet.shape) > 1:
-            axes.contour(
-                mesh.x * mesh.scale,
-                mesh.y * mesh.scale,
-                wet.astype(float),
-                [0.5],
-                colors="#3a3a3a",
-                linewidths=0.55,
-                zorder=3,
-            )
+            axes.contour(*mesh.centres, wet.astype(float), [0.5], colors="#3a3a3a", linewidths=0.55, zorder=3)
     if depth is not None and np.isfinite(depth).any() and np.nanmax(depth) > 1.05 * np.nanmin(depth):
         # the shelf break, the ridges and the trenches, which refract long waves
         levels = [d for d in (200, 3000, 6500) if np.nanmin(depth) < d < np.nanmax(depth)]
         if levels:
-            axes.contour(
-                mesh.x * mesh.scale,
-                mesh.y * mesh.scale,
-                depth,
-                levels,
-                colors=style.BLACK,
-                alpha=0.16,
-                linewidths=0.45,
-                zorder=1.5,
-            )
+            look = {"colors": style.BLACK, "alpha": 0.16, "linewidths": 0.45, "zorder": 1.5}
+            axes.contour(*mesh.centres, depth, levels, **look)
     _label_axes(axes, mesh)
 
 
@@ -130,7 +104,7 @@ def _land(wet):
 
 
 def _label_axes(axes, mesh):
-    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    west, east, south, north = mesh.frame
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)
     height = axes.get_position().height * axes.get_figure(root=True).get_size_inches()[1]
@@ -167,7 +141,7 @@ def draw_gauges(axes: Axes, mesh: Mesh, gauges: Sequence, names: bool = True) ->
     west, east, south, north = mesh.extent
     placed = []
     for gauge in gauges:
-        x = west + (gauge.x - west) % 360 if mesh.spherical else gauge.x
+        x = mesh.turned(gauge.x)
         if west <= x <= east and south <= gauge.y <= north:
             placed.append((gauge.name, (x * mesh.scale, gauge.y * mesh.scale)))
     for _, point in placed:
@@ -225,12 +199,14 @@ def map_axes(figure: Figure, box: Sequence[float], mesh: Mesh) -> Axes:
     """Axes in the middle of `box` (left, bottom, width, height in inches), as large as the map's shape allows."""
     left, bottom, width, height = box
     drawn = min(width, height / mesh.shape), min(height, width * mesh.shape)
-    left, bottom = left + (width - drawn[0]) / 2, bottom + (height - drawn[1]) / 2
-    w, h = figure.get_size_inches()
-    return figure.add_axes((left / w, bottom / h, drawn[0] / w, drawn[1] / h))
+    axes = style.axes_at(figure, left + (width - drawn[0]) / 2, bottom + (height - drawn[1]) / 2, *drawn)
+    axes.spines[:].set_visible(True)
+    return axes
 
 
-def colorbar_right_of(axes: Axes, image: ScalarMappable, text: str, part: tuple[float, float] = (0.0, 1.0)) -> Colorbar:
+def colorbar_right_of(
+    axes: Axes, image: ScalarMappable, text: str, part: tuple[float, float] = (0.0, 1.0), extend: str = "both"
+) -> Colorbar:
     """A colour bar along the right side of `axes`, or along the `part` (low, high) of it."""
     figure: Any = axes.get_figure(root=True)
     w, h = figure.get_size_inches()
@@ -238,46 +214,27 @@ def colorbar_right_of(axes: Axes, image: ScalarMappable, text: str, part: tuple[
     height = (part[1] - part[0]) * box.height * h
     margin = 0.03 * height / (part[1] - part[0]) ** 0.5
     place = (box.x1 * w + 0.13, (box.y0 + part[0] * box.height) * h + margin, 0.13, height - 2 * margin)
-    return add_colorbar(figure, place, image, text)
+    return add_colorbar(figure, place, image, text, extend)
 
 
 def add_colorbar(
-    figure: Figure,
-    box: Sequence[float],
-    image: ScalarMappable,
-    text: str,
-    extend: str = "both",
-    ticks: Sequence[float] | None = None,
+    figure: Figure, box: Sequence[float], image: ScalarMappable, text: str, extend: str = "both"
 ) -> Colorbar:
     """A colour bar in `box` (left, bottom, width, height in inches); upright if it is taller than wide."""
-    w, h = figure.get_size_inches()
-    axes = figure.add_axes((box[0] / w, box[1] / h, box[2] / w, box[3] / h))
-    upright = box[3] > box[2]
-    bar = figure.colorbar(
-        image,
-        cax=axes,
-        orientation="vertical" if upright else "horizontal",
-        extend=extend,
-        ticks=ticks,
-        extendfrac=0.03,
-    )
+    axes, upright = style.axes_at(figure, *box), box[3] > box[2]
+    along: Any = "vertical" if upright else "horizontal"
+    bar = figure.colorbar(image, cax=axes, orientation=along, extend=extend, extendfrac=0.03)
     bar.outline.set_linewidth(0.5)
     if isinstance(image.norm, LogNorm):
         long = bar.ax.yaxis if upright else bar.ax.xaxis
         long.set_minor_locator(NullLocator())
-        long.set_major_locator(FixedLocator(list(_logarithmic_ticks(image.norm))))
+        long.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
         long.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    elif ticks is None and upright and _ticks_in(box[3]) < 5:
+    elif upright and _ticks_in(box[3]) < 5:
         bar.locator = MaxNLocator(_ticks_in(box[3]))
         bar.update_ticks()
     bar.set_label(text)
     return bar
-
-
-def _logarithmic_ticks(norm):
-    decades = 10.0 ** np.arange(np.floor(np.log10(norm.vmin)), np.ceil(np.log10(norm.vmax)) + 1)
-    ticks = np.outer(decades, [1, 2, 5]).ravel()
-    return ticks[(ticks >= norm.vmin) & (ticks <= norm.vmax)]
 
 
 def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Colormap]:
@@ -290,11 +247,7 @@ def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Colo
 
 
 def panels(
-    dataset: xr.Dataset,
-    variable: str = "eta",
-    times: Sequence[float] | None = None,
-    gauges: Sequence = (),
-    columns: int | None = None,
+    dataset: xr.Dataset, variable: str = "eta", times: Sequence[float] | None = None, gauges: Sequence = ()
 ) -> Figure:
     """A figure with `variable` at several times, on one colour scale.
 
@@ -302,7 +255,6 @@ def panels(
         dataset: a file of fields, as `open_output` gives it.
         times: seconds since the start; without them six records to the last one, from the first that is not quiet.
         gauges: to mark, each with name, x and y.
-        columns: of panels; 3, or 2 of four panels, unless given.
 
     Raises:
         PlotError: for a variable or a time that the file does not have.
@@ -311,7 +263,7 @@ def panels(
     records, storms = _records(dataset, mesh, variable, times), storms_of(dataset)
     fields, name = in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
-    columns = min(columns or (2 if len(fields) == 4 else 3), len(fields))
+    columns = min(2 if len(fields) == 4 else 3, len(fields))
     rows = -(-len(fields) // columns)
     width = 3.4
     height = min(width * mesh.shape, 4.5)

@@ -14,7 +14,7 @@ from . import style
 from .files import Mesh, driven, label, mesh_of, snapshot, wet_cells
 from .inundation import Inundation, inundation, may_flood
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
-from .style import SHORE, draw_line, draw_lines
+from .style import SHORE, draw_lines
 
 ON_LAND, AT_SEA = "Flow depth on land [m]", "Maximum elevation at sea [m]"
 BRIEF = {ON_LAND: "On land [m]", AT_SEA: "At sea [m]"}
@@ -50,28 +50,20 @@ def _isochrone_interval(arrival) -> float:
     return next((every for every in ISOCHRONES if span <= 12 * every), 86400.0 * float(np.ceil(span / (12 * 86400.0))))
 
 
-def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | None = None) -> None:
-    """Isochrones of `arrival` [s], every `every` s; the longest travel time determines its default.
+def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray) -> None:
+    """Isochrones of `arrival` [s]; the longest travel time determines the time between them.
 
     Labels are h:mm, or seconds where isochrones are less than a minute apart.
     """
     if not np.isfinite(arrival).any() or min(arrival.shape) < 2:
         return
-    every = _isochrone_interval(arrival) if every is None else every
-    levels = np.arange(float(every), np.nanmax(arrival) + min(1.0, every), float(every))
+    every = _isochrone_interval(arrival)
+    levels = np.arange(every, np.nanmax(arrival) + min(1.0, every), every)
     levels = levels[levels > np.nanmin(arrival)]
     if levels.size == 0:
         return
-    lines = axes.contour(
-        mesh.x * mesh.scale,
-        mesh.y * mesh.scale,
-        np.ma.masked_invalid(arrival),
-        levels,
-        colors=style.BLACK,
-        linewidths=0.8,
-        alpha=0.85,
-        zorder=4,
-    )
+    look = {"colors": style.BLACK, "linewidths": 0.8, "alpha": 0.85, "zorder": 4}
+    lines = axes.contour(*mesh.centres, np.ma.masked_invalid(arrival), levels, **look)
     texts = axes.clabel(lines, fmt=lambda time: _clock(time, every), fontsize=7.5, inline_spacing=3)
     for text in texts:
         if _is_at_sea(mesh, arrival, text.get_position()):
@@ -82,16 +74,13 @@ def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | No
 
 def _is_at_sea(mesh, arrival, point):
     """Whether the wave reached nearly all cells around a label; labels along coasts would overlap."""
-    column = int(np.abs(mesh.x * mesh.scale - point[0]).argmin())
-    row = int(np.abs(mesh.y * mesh.scale - point[1]).argmin())
+    column, row = (int(np.abs(line - at).argmin()) for line, at in zip(mesh.centres, point))
     reach = max(1, round(0.02 * max(arrival.shape)))
     near = arrival[max(0, row - reach) : row + reach + 1, max(0, column - reach) : column + reach + 1]
     return np.isfinite(near).mean() > 0.9
 
 
-def draw_maximum(
-    axes: Axes, dataset: xr.Dataset, gauges: Sequence = (), every: float | None = None
-) -> Sequence[tuple[ScalarMappable, str]]:
+def draw_maximum(axes: Axes, dataset: xr.Dataset, gauges: Sequence = ()) -> Sequence[tuple[ScalarMappable, str]]:
     """The map of a file with maximum_elevation; returns its images with the labels of their colour bars.
 
     The maximum elevation has a logarithmic scale. Of a run with wetting and drying it has a linear one and is that at
@@ -118,7 +107,7 @@ def draw_maximum(
         found = [(_draw_flood(axes, flood), ON_LAND), (image, AT_SEA)]
     if _has_arrivals(dataset):
         arrival = snapshot(dataset, "arrival_time")
-        draw_arrivals(axes, mesh, arrival if flood is None else np.where(wet, arrival, np.nan), every)
+        draw_arrivals(axes, mesh, arrival if flood is None else np.where(wet, arrival, np.nan))
     draw_gauges(axes, mesh, gauges)
     return found
 
@@ -127,7 +116,8 @@ def _draw_flood(axes: Axes, flood: Inundation) -> ScalarMappable:
     mesh, depth, top = flood.mesh, flood.flow_depth, flood.run_up()
     high = style.limits(depth)[1] if flood.flooded.any() else 1.0
     image = draw_field(axes, mesh, depth, Normalize(0.0, high), style.colormap("deep"))
-    draw_line(axes, mesh, flood.line())
+    for part in flood.line():
+        axes.plot(*(part.T * mesh.scale), color=style.VERMILLION, linewidth=1.1, zorder=5)
     axes.plot([], [], color=SHORE, linewidth=0.8, label="shoreline at rest")
     axes.plot([], [], color=style.VERMILLION, linewidth=1.1, label="inundation line")
     if flood.flooded.any():

@@ -12,25 +12,12 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ..errors import PlotError
-from . import style
+from . import maps, style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
-from .cgrid import around, surface
-from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
+from .cgrid import at_centres, surface
+from .files import label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .gauges import MOST_GAUGES as MOST_ALONE
 from .gauges import draw_legend, draw_series, read_gauges, time_unit
-from .maps import (
-    add_colorbar,
-    colorbar_right_of,
-    draw_base,
-    draw_field,
-    draw_gauges,
-    draw_surroundings,
-    drawable,
-    field_norm,
-    first_moving,
-    keep_outer_labels,
-    map_axes,
-)
 from .maxima import bars_right_of, draw_maximum, heading_of
 
 WIDTH = 13.0  # [inches]
@@ -73,12 +60,14 @@ def tsunami(
     foot = FOOT + (NOTE if others else 0.0)
     with style.applied():
         page = style.new_figure(WIDTH, 0.95 + top + (0.53 + foot + lower if lower else 0.3))
-        _heading(page, fields)
+        start = start_of(fields)
+        when = "" if start is None else f"T = {start:%Y-%m-%d %H:%M:%S} UTC"
+        style.heading(page, fields.attrs.get("title", ""), MARGIN, 2.6, when)
         base = page.get_size_inches()[1] - 0.85 - top
         _draw_snapshots(page, fields, records, series, (small, top, base))
         left = MARGIN + 0.1
         if maxima is not None:
-            axes = map_axes(page, (MARGIN, foot + lower - large[1], *large), mesh_of(maxima))
+            axes = maps.map_axes(page, (MARGIN, foot + lower - large[1], *large), mesh_of(maxima))
             images = draw_maximum(axes, maxima, series)
             axes.set_title(heading_of(maxima))
             bars_right_of(axes, images)
@@ -104,53 +93,36 @@ def _records(fields, times):
         raise PlotError("tsunami: the fields' file has no eta over time; write eta, or choose another kind of figure.")
     have = seconds(fields)
     if times is None:
-        start = have[first_moving(fields, mesh_of(fields), "eta")]
+        start = have[maps.first_moving(fields, mesh_of(fields), "eta")]
         times = [start + (have[-1] - start) * part for part in (0.125, 0.25, 0.5, 1.0)]
     if len(times) > 4:
         raise PlotError(f"tsunami: {len(times)} times were given, and the page shows 4; choose among them.")
     return nearest(fields, times)
 
 
-def _heading(page, fields):
-    height = page.get_size_inches()[1]
-    style.heading(page, fields.attrs.get("title", ""), MARGIN, right=2.6)
-    start = start_of(fields)
-    if start is not None:
-        page.text(
-            1 - 0.3 / WIDTH,
-            1 - 0.33 / height,
-            f"T = {start:%Y-%m-%d %H:%M:%S} UTC",
-            fontsize=9.5,
-            ha="right",
-            va="center",
-            color=style.GREY,
-        )
-
-
 def _draw_snapshots(page, fields, records, series, place):
     small, top, base = place
     mesh = mesh_of(fields)
-    maps = [drawable(fields, mesh, "eta", k) for k in records]
-    norm, colormap = field_norm(fields["eta"], np.stack(maps))
-    for n, (k, values) in enumerate(zip(records, maps)):
-        axes = map_axes(page, (MARGIN + n * (small + 0.42), base, small, top), mesh)
-        image = draw_field(axes, mesh, values, norm, colormap)
-        draw_surroundings(axes, fields)
-        draw_gauges(axes, mesh, series, names=False)
+    levels = [maps.drawable(fields, mesh, "eta", k) for k in records]
+    norm, colormap = maps.field_norm(fields["eta"], np.stack(levels))
+    for n, (k, values) in enumerate(zip(records, levels)):
+        axes = maps.map_axes(page, (MARGIN + n * (small + 0.42), base, small, top), mesh)
+        image = maps.draw_field(axes, mesh, values, norm, colormap)
+        maps.draw_surroundings(axes, fields)
+        maps.draw_gauges(axes, mesh, series, names=False)
         axes.set_title(stamp(float(seconds(fields)[k]), start_of(fields), float(seconds(fields)[-1])))
-        keep_outer_labels(axes, n == 0, True)
-    colorbar_right_of(axes, image, label(fields["eta"]))
+        maps.keep_outer_labels(axes, n == 0, True)
+    maps.colorbar_right_of(axes, image, label(fields["eta"]))
 
 
 def _draw_gauges(page, series, observations, start, place):
     left, lower, foot = place
-    height = page.get_size_inches()[1]
     each = lower / len(series)
     span = series[0].time[0], series[0].time[-1]
     for n, gauge in enumerate(series):
         bottom = foot + lower - (n + 1) * each + (0.0 if n == len(series) - 1 else 0.12)
         tall = each - 0.32 - (0.12 if n < len(series) - 1 else 0.0) * 0.5
-        axes = page.add_axes((left / WIDTH, bottom / height, (WIDTH - left - 0.3) / WIDTH, tall / height))
+        axes = style.axes_at(page, left, bottom, WIDTH - left - 0.3, tall)
         draw_series(axes, gauge, observations.get(gauge.name), span)
         if n < len(series) - 1:
             axes.set_xticklabels([])
@@ -163,13 +135,12 @@ def _draw_gauges(page, series, observations, start, place):
 PANEL = 3.65
 
 
-def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, history: bool = True) -> Figure:
+def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None) -> Figure:
     """A figure of the flow at one time, and of energy and transport over all of them.
 
     Args:
         dataset: a file with eta, u, v, and depth for the streamfunction.
         times: [the time] in seconds; the last record without it.
-        history: whether the lower row, for which all records are read, is drawn.
 
     Raises:
         PlotError: if eta, u or v is missing.
@@ -182,11 +153,12 @@ def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, histo
         raise PlotError(f"circulation: {len(times)} times were given, and it shows one; choose among them.")
     record = len(seconds(dataset)) - 1 if times is None else nearest(dataset, times)[0]
     tall = float(np.clip(PANEL * mesh.shape, 1.5, 5.0))
-    history = history and dataset.sizes["time"] > 2 and _has_thickness(dataset)
+    history = dataset.sizes["time"] > 2 and _has_thickness(dataset)
     low = 2.75 if history else 0.55
     with style.applied():
         page = style.new_figure(WIDTH, tall + low + 1.75)
-        _heading_at(page, dataset, record)
+        when = stamp(float(seconds(dataset)[record]), start_of(dataset), float(seconds(dataset)[-1]))
+        style.heading(page, dataset.attrs.get("title", ""), right=1.6, note=when)
         panels = (_elevation, _streamfunction, _speed) if _has_thickness(dataset) else (_elevation, _speed)
         for n, draw in enumerate(panels):
             draw(page, (0.6 + n * (PANEL + 0.6), low + 1.0, PANEL, tall), dataset, mesh, record)
@@ -199,23 +171,16 @@ def _has_thickness(dataset):
     return "thickness" in dataset or "depth" in dataset
 
 
-def _heading_at(page, dataset, record):
-    height = page.get_size_inches()[1]
-    style.heading(page, dataset.attrs.get("title", ""), right=1.6)
-    when = stamp(float(seconds(dataset)[record]), start_of(dataset), float(seconds(dataset)[-1]))
-    page.text(1 - 0.35 / WIDTH, 1 - 0.33 / height, when, fontsize=11, ha="right", va="center", color=style.GREY)
-
-
 def _bar(page, place, image, text, extend="both"):
     left, bottom, width, _ = place
-    return add_colorbar(page, (left + 0.1 * width, bottom - 0.78, 0.8 * width, 0.12), image, text, extend)
+    return maps.add_colorbar(page, (left + 0.1 * width, bottom - 0.78, 0.8 * width, 0.12), image, text, extend)
 
 
 def _elevation(page, place, dataset, mesh, record):
-    axes = map_axes(page, place, mesh)
+    axes = maps.map_axes(page, place, mesh)
     values = snapshot(dataset, "eta", record)
-    image = draw_field(axes, mesh, values, *field_norm(dataset["eta"], values))
-    draw_base(axes, mesh, wet_cells(dataset))
+    image = maps.draw_field(axes, mesh, values, *maps.field_norm(dataset["eta"], values))
+    maps.draw_base(axes, mesh, wet_cells(dataset))
     _plain(axes)
     axes.set_title(surface(dataset))
     _bar(page, place, image, label(dataset["eta"]))
@@ -227,7 +192,7 @@ def _plain(axes):
 
 
 def _streamfunction(page, place, dataset, mesh, record):
-    axes = map_axes(page, place, mesh)
+    axes = maps.map_axes(page, place, mesh)
     wet = wet_cells(dataset)
     sverdrups = 1e-6 * streamfunction_on_edges(dataset, record)
     high = max(float(np.abs(sverdrups).max()), 1e-12)
@@ -238,7 +203,7 @@ def _streamfunction(page, place, dataset, mesh, record):
     filled = axes.contourf(x, y, sverdrups, levels, cmap=style.colormap("curl"), zorder=0.5)
     axes.contour(x, y, sverdrups, levels, colors=style.BLACK, linewidths=0.45, alpha=0.6, zorder=0.6)
     axes.set_aspect(mesh.aspect)
-    draw_base(axes, mesh, wet)
+    maps.draw_base(axes, mesh, wet)
     _plain(axes)
     axes.set_ylabel("")
     axes.set_title(f"Transport streamfunction, largest {high:.3g} Sv")
@@ -255,24 +220,18 @@ def _nice(value):
 
 
 def _speed(page, place, dataset, mesh, record):
-    axes = map_axes(page, place, mesh)
+    axes = maps.map_axes(page, place, mesh)
     wet = wet_cells(dataset)
-    u, v = centred(dataset, mesh, record)
-    speed = np.where(wet, np.hypot(u, v), np.nan)
+    u, v = (np.where(wet, at_centres(dataset, mesh, name, record), np.nan) for name in "uv")
+    speed = np.hypot(u, v)
     norm = Normalize(0.0, style.limits(speed, 99.7)[1])
-    image = draw_field(axes, mesh, speed, norm, style.colormap("speed"))
-    _arrows(axes, mesh, np.where(wet, u, np.nan), np.where(wet, v, np.nan))
-    draw_base(axes, mesh, wet)
+    image = maps.draw_field(axes, mesh, speed, norm, style.colormap("speed"))
+    _arrows(axes, mesh, u, v)
+    maps.draw_base(axes, mesh, wet)
     _plain(axes)
     axes.set_ylabel("")
     axes.set_title("Speed and direction")
     _bar(page, place, image, "Speed [m s⁻¹]", "max")
-
-
-def centred(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """(u, v) at the centres [m s-1], 0 on land."""
-    u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
-    return 0.5 * np.add(*around(u, -1, mesh.periodic_x)), 0.5 * np.add(*around(v, -2, mesh.periodic_y))
 
 
 def _arrows(axes, mesh, u, v, across=24):
@@ -287,20 +246,9 @@ def _arrows(axes, mesh, u, v, across=24):
     shrink = 1 / np.sqrt(np.maximum(speed, 1e-4 * fastest) * fastest)
     shown = speed > 0.003 * fastest
     u, v = (np.where(shown, a * shrink, np.nan) for a in (u, v))
-    axes.quiver(
-        mesh.x[columns] * mesh.scale,
-        mesh.y[rows] * mesh.scale,
-        u,
-        v,
-        color=style.BLACK,
-        alpha=0.85,
-        scale=0.75 * across,
-        width=0.0035,
-        headwidth=3.6,
-        headlength=4.2,
-        pivot="mid",
-        zorder=1.6,
-    )
+    (x, y), head = mesh.centres, {"width": 0.0035, "headwidth": 3.6, "headlength": 4.2}
+    look = {"color": style.BLACK, "alpha": 0.85, "pivot": "mid", "zorder": 1.6}
+    axes.quiver(x[columns], y[rows], u, v, scale=0.75 * across, **head, **look)
 
 
 def _history(page, dataset, record):
@@ -309,23 +257,18 @@ def _history(page, dataset, record):
     sums, transport = budgets(some), gyre_transport(some)
     record = round(record / thin)
     time, unit = time_axis(sums["time"].values)
-    height = page.get_size_inches()[1]
     half = (WIDTH - 0.6 - 0.35 - 0.85) / 2
-    for n, (values, title, units) in enumerate(
-        (
-            (sums["kinetic_energy"].values, "Kinetic energy", "J"),
-            (1e-6 * transport.values, "Largest |streamfunction|", "Sv"),
-        )
-    ):
-        axes = page.add_axes(((0.7 + n * (half + 0.85)) / WIDTH, 0.55 / height, half / WIDTH, 1.45 / height))
+    curves = (
+        (sums["kinetic_energy"].values, "Kinetic energy", "J", style.BLUE),
+        (1e-6 * transport.values, "Largest |streamfunction|", "Sv", style.VERMILLION),
+    )
+    for n, (values, title, units, colour) in enumerate(curves):
+        axes = style.axes_at(page, 0.7 + n * (half + 0.85), 0.55, half, 1.45)
         values, units = scaled(values, units)
-        axes.plot(time, values, color=(style.BLUE, style.VERMILLION)[n], linewidth=1.6)
-        axes.plot(
-            time[record], values[record], "o", color=(style.BLUE, style.VERMILLION)[n], markersize=5, clip_on=False
-        )
+        axes.plot(time, values, color=colour, linewidth=1.6)
+        axes.plot(time[record], values[record], "o", color=colour, markersize=5, clip_on=False)
         axes.set_title(f"{title} [{units}]")
         axes.set_xlabel(f"Time [{unit}]")
         axes.set_xlim(time[0], time[-1])
         axes.set_ylim(min(0, values.min()), 1.08 * max(values.max(), 1e-30))
         axes.grid(axis="both")
-        axes.spines[["top", "right"]].set_visible(False)

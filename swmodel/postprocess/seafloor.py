@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ..errors import DataError
@@ -24,6 +25,8 @@ from ..grids.patches import Layer, Overlay, Patch, layers_of
 from ..grids.remapping import cell_edges
 from ..grids.undeclared import FAR, impossible, repeated_far_from_others
 from . import style
+from .maps import draw_base, draw_field, map_axes
+from .mesh import mesh_on
 
 MOST_NODES = 2**22  # of a file that are looked at
 CELLS = 600  # of the map along its longer side
@@ -163,36 +166,24 @@ def _suspects(z: np.ndarray) -> np.ndarray:
 
 def _figure(grid: Grid, z: np.ndarray, found: Sequence[FileOfElevations]) -> Figure:
     """The map with suspicious nodes circled, and the histogram, at sizes in inches."""
-    scale, unit = (1.0, "°") if grid.spherical else (1e-3, " km")
-    west, east, south, north = (scale * float(edges[k]) for edges in (grid.x_edges, grid.y_edges) for k in (0, -1))
-    extent = west, east, south, north
-    aspect = 1.0 / np.cos(np.deg2rad(grid.y_centres.mean())) if grid.spherical else 1.0
-    shape = aspect * (extent[3] - extent[2]) / (extent[1] - extent[0])
-    width = min(7.0, 6.0 / shape)
-    height = width * shape
+    mesh = mesh_on(grid)
+    width = min(7.0, 6.0 / mesh.shape)
+    height = width * mesh.shape
     suspects = np.concatenate([one.suspects for one in found])
     with style.applied():
         page = style.new_figure(width + 5.4, max(height, 2.4) + 1.0)
-        size = page.get_size_inches()
-
-        def axes_at(left, wide, high=height):
-            return page.add_axes((left / size[0], 0.55 / size[1], wide / size[0], high / size[1]))
-
-        axes = axes_at(0.8, width)
+        axes = map_axes(page, (0.8, 0.55, width, height), mesh)
         for k, (values, name, colours) in enumerate(((-z, "depth [m]", "deep"), (z, "land [m]", "amp"))):
             shown = np.where((values > 0) | ((values == 0) & (k == 1)), values, np.nan)  # a node of 0 is land
             high = float(np.nanmax(shown, initial=0.0)) or 1.0
-            image = axes.imshow(
-                shown, origin="lower", extent=extent, aspect=aspect, cmap=style.colormap(colours), vmin=0.0, vmax=high
-            )
-            bar = axes_at(width + 1.0 + 0.85 * k, 0.14, 0.9 * height)
+            image = draw_field(axes, mesh, shown, Normalize(0.0, high), style.colormap(colours))
+            bar = style.axes_at(page, width + 1.0 + 0.85 * k, 0.55, 0.14, 0.9 * height)
             page.colorbar(image, bar)
             bar.set_title(name, fontsize=7.5, fontweight="normal")
-        axes.plot(scale * suspects[:, 0], scale * suspects[:, 1], "o", mfc="none", mec=style.VERMILLION, ms=6)
-        axes.set(xlim=extent[:2], ylim=extent[2:], title=f"{len(suspects):,} suspicious nodes, circled")
-        axes.xaxis.set_major_formatter("{x:g}" + unit)
-        axes.yaxis.set_major_formatter("{x:g}" + unit)
-        counts = axes_at(width + 3.5, 1.6, max(height, 2.4))
+        axes.plot(*(suspects[:, :2].T * mesh.scale), "o", mfc="none", mec=style.VERMILLION, ms=6)
+        draw_base(axes, mesh, np.ones(grid.shape, bool))
+        axes.set_title(f"{len(suspects):,} suspicious nodes, circled")
+        counts = style.axes_at(page, width + 3.5, 0.55, 1.6, max(height, 2.4))
         counts.hist(z[np.isfinite(z)], CLASSES, orientation="horizontal", color=style.BLUE)
         counts.set(xscale="log", xlabel="cells", ylabel="elevation [m]", title="histogram")
         counts.axhline(0.0, color=style.BLACK, linewidth=0.7)

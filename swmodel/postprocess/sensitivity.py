@@ -17,9 +17,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ..errors import PlotError
-from . import style
+from . import maps, style
 from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
-from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
 from .style import draw_boxes
 
 PERCENTILE = 99.8  # of |values|: single cells next to a gauge are far above all others
@@ -64,24 +63,21 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
         for n, name in enumerate(names):
             row, column = divmod(n, columns)
             box = (0.6 + column * (width + 1.35), foot + 0.5 + (rows - 1 - row) * (height + 0.75), width, height)
-            axes = map_axes(page, box, mesh)
+            axes = maps.map_axes(page, box, mesh)
             image, units = draw_map(axes, dataset, mesh, name)
-            draw_base(axes, mesh, wet, sea_floor(dataset))
+            maps.draw_base(axes, mesh, wet, maps.sea_floor(dataset))
             draw_boxes(axes, dataset, mesh)
             _draw_places(axes, mesh, places)
-            keep_outer_labels(axes, column == 0, n + columns >= len(names))
+            maps.keep_outer_labels(axes, column == 0, n + columns >= len(names))
             axes.set_title("to " + control_of(dataset, name))
-            place = axes.get_position()
-            size = page.get_size_inches()
-            bar = (place.x1 * size[0] + 0.13, place.y0 * size[1] + 0.1, 0.13, place.height * size[1] - 0.2)
             area = "m²" if mesh.unit == "m" else "km²"
-            add_colorbar(page, bar, image, f"per {area} [{units}]" if units else f"per {area}")
+            maps.colorbar_right_of(axes, image, f"per {area} [{units}]" if units else f"per {area}")
     return page
 
 
 def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[ScalarMappable, str]:
     """(the image of one map, with its own symmetric scale; the units of that scale)."""
-    values = _smoothed(drawable(dataset, mesh, name, None))
+    values = _smoothed(maps.drawable(dataset, mesh, name, None))
     y = mesh.y if len(values) == mesh.y.size else mesh.y_edges
     area = mesh.dx(y) * mesh.dy * (1.0 if mesh.unit == "m" else 1e-6)
     values = np.divide(values, area, out=np.zeros_like(values), where=area > 1e-9)
@@ -89,27 +85,26 @@ def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[Sc
     # the power of ten goes to the units
     shown, units = scaled(np.where(np.isfinite(values), np.clip(values, -high, high), np.nan), _units(dataset[name]))
     high = _high(shown)
-    return draw_field(axes, mesh, shown, Normalize(-high, high), style.colormap("balance")), units
+    return maps.draw_field(axes, mesh, shown, Normalize(-high, high), style.colormap("balance")), units
 
 
 def _smoothed(values):
     """Means with the weights 1, 2, 1 along each axis, of the cells at sea."""
+    from scipy.ndimage import convolve1d
+
     for axis in (0, 1):
-        wide = np.pad(values, [(1, 1) if axis == k else (0, 0) for k in (0, 1)], constant_values=np.nan)
-        parts = [np.take(wide, np.arange(n, n + values.shape[axis]), axis) for n in range(3)]
-        weights = [weight * np.isfinite(part) for weight, part in zip((1, 2, 1), parts)]
-        total = sum(weight * np.nan_to_num(part) for weight, part in zip(weights, parts))
-        values = np.where(np.isfinite(values), total / np.maximum(sum(weights), 1), np.nan)
+        parts = np.nan_to_num(values), np.isfinite(values).astype(float)
+        total, weight = (convolve1d(part, [1.0, 2.0, 1.0], axis, mode="constant") for part in parts)
+        values = np.where(np.isfinite(values), total / np.maximum(weight, 1.0), np.nan)
     return values
 
 
 def _draw_places(axes, mesh, places):
     """The places that the cost reads, with their names; the line from "start" to "end" of a section."""
     if [place.name for place in places] != ["start", "end"]:
-        draw_gauges(axes, mesh, places)
+        maps.draw_gauges(axes, mesh, places)
         return
-    x = [mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x for place in places]
-    ends = np.array(x) * mesh.scale, np.array([place.y for place in places]) * mesh.scale
+    ends = np.array([(mesh.turned(place.x), place.y) for place in places]).T * mesh.scale
     axes.plot(*ends, color=style.BLACK, linewidth=2.2, solid_capstyle="butt", zorder=6)
 
 
@@ -129,8 +124,8 @@ def _where_it_matters(dataset, names):
         values = np.abs(snapshot(dataset, name))[-shape[0] :, -shape[1] :]
         shown_cells |= np.nan_to_num(values) > FAINT * _high(values)
     for place in places_of(dataset):
-        x = mesh.x[0] + (place.x - mesh.x[0]) % 360 if mesh.spherical else place.x
-        shown_cells[np.abs(mesh.y - place.y).argmin(), np.abs(mesh.x - x).argmin()] = True
+        row, column = np.abs(mesh.y - place.y).argmin(), np.abs(mesh.x - mesh.turned(place.x)).argmin()
+        shown_cells[row, column] = True
     for axis, periodic, (centres, faces) in ((0, mesh.periodic_y, ("yh", "yq")), (1, mesh.periodic_x, ("xh", "xq"))):
         where, size = np.flatnonzero(shown_cells.any(axis=1 - axis)), shape[axis]
         if periodic or not where.size:

@@ -121,8 +121,7 @@ def figure(
         page = style.new_figure(*((5.2 * columns, 3.8 * rows + 0.5) if columns > 1 else (6.4, 5.3)))
         for n, draw in enumerate(panels):
             draw(page.add_subplot(rows, columns, n + 1))
-        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
-        style.heading(page, dataset.attrs.get("title", ""), 0.2)
+        style.finish(page, dataset, 0.2)
     return page
 
 
@@ -148,8 +147,7 @@ def _figure_of_layers(dataset, box):
             axes.set_title(title)
             axes.grid(which="major")
             axes.legend()
-        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
-        style.heading(page, dataset.attrs.get("title", ""), 0.2)
+        style.finish(page, dataset, 0.2)
     return page
 
 

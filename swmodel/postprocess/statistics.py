@@ -5,7 +5,6 @@ the members, their spread about it, and the band of all members at gauges. The s
 members, with n - 1 in the denominator.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,24 +16,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ..errors import PlotError
-from . import style
+from . import maps, style
 from .cgrid import around
 from .files import Mesh, label, mesh_of, nearest, positions, pretty, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import film_of, ground, inundation, may_flood
-from .maps import (
-    add_colorbar,
-    colorbar_right_of,
-    draw_base,
-    draw_field,
-    draw_gauges,
-    draw_surroundings,
-    drawable,
-    field_norm,
-    in_time_units,
-    keep_outer_labels,
-    map_axes,
-    sea_floor,
-)
 from .maxima import bars_right_of, draw_maximum
 from .scores import time_unit
 from .series import gauge_names
@@ -88,9 +73,9 @@ def figure(dataset: xr.Dataset, variable: str | None = None, gauges: Sequence = 
         for n, name in enumerate(shown):
             row, column = divmod(n, columns)
             box = (0.65 + column * (width + 1.35), 0.55 + (rows - 1 - row) * (height + 0.55), width, height)
-            axes = map_axes(page, box, mesh)
+            axes = maps.map_axes(page, box, mesh)
             _draw(axes, dataset, mesh, name, gauges)
-            keep_outer_labels(axes, column == 0, n + columns >= len(shown))
+            maps.keep_outer_labels(axes, column == 0, n + columns >= len(shown))
         style.name_others(page, others, 0.65, " (--variable shows one)")
     return page
 
@@ -104,23 +89,23 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
     if name.startswith(CURRENTS) and name not in dataset:
         _draw_currents(axes, dataset, mesh, name.removeprefix(CURRENTS), gauges)
         return
-    values = drawable(dataset, mesh, name, None)
+    values = maps.drawable(dataset, mesh, name, None)
     if may_flood(dataset) and values.shape == (mesh.y.size, mesh.x.size):
         values = np.where(_has_water(dataset, name), values, np.nan)
-    (values,), text = in_time_units([values], dataset[name])
+    (values,), text = maps.in_time_units([values], dataset[name])
     text, _, units = text.rpartition(" [") if text.endswith("]") else (text, "", "1]")
-    image = draw_field(axes, mesh, values, *field_norm(dataset[name], values))
-    draw_surroundings(axes, dataset)
+    image = maps.draw_field(axes, mesh, values, *maps.field_norm(dataset[name], values))
+    maps.draw_surroundings(axes, dataset)
     if AMPLITUDE in name:
         of, _, wave = name.partition(AMPLITUDE)
         with_lags = name.replace(AMPLITUDE, PHASE) in dataset and values.shape == (mesh.y.size, mesh.x.size)
         if with_lags:
             lags = snapshot(dataset, name.replace(AMPLITUDE, PHASE))
-            draw_phases(axes, mesh.x * mesh.scale, mesh.y * mesh.scale, lags)
+            draw_phases(axes, *mesh.centres, lags)
         axes.set_title(f"Amplitude of {wave} in {of}" + (", and phase lags every 30° (thick: 0°)" if with_lags else ""))
     else:
         axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())
-    draw_gauges(axes, mesh, gauges)
+    maps.draw_gauges(axes, mesh, gauges)
     bars_right_of(axes, [(image, f"[{units}")])
 
 
@@ -137,8 +122,8 @@ def _draw_currents(axes, dataset, mesh, wave, gauges):
     u, v = parts
     speed = 0.5 * (np.abs(u + 1j * v) + np.abs(u - 1j * v))
     speed = np.where(wet_cells(dataset), speed, np.nan)
-    image = draw_field(axes, mesh, speed, Normalize(0.0, style.limits(speed)[1]), style.colormap("speed"))
-    draw_surroundings(axes, dataset)
+    image = maps.draw_field(axes, mesh, speed, Normalize(0.0, style.limits(speed)[1]), style.colormap("speed"))
+    maps.draw_surroundings(axes, dataset)
     every = max(1, -(-max(speed.shape) // ELLIPSES))
     turn = np.exp(2j * np.pi * np.linspace(0.0, 1.0, 41))
     shown = speed[every // 2 :: every, every // 2 :: every]
@@ -152,7 +137,7 @@ def _draw_currents(axes, dataset, mesh, wave, gauges):
                 colour = style.VERMILLION if (u[j, i].conjugate() * v[j, i]).imag < 0 else style.BLUE
                 axes.plot(x, y, color=colour, linewidth=0.9, zorder=4)
     axes.set_title(f"Currents of {wave}, red: anticlockwise, blue: clockwise")
-    draw_gauges(axes, mesh, gauges)
+    maps.draw_gauges(axes, mesh, gauges)
     bars_right_of(axes, [(image, "Largest speed [m s⁻¹]")])
 
 
@@ -198,34 +183,21 @@ def drifter_tracks(dataset: xr.Dataset, fields: xr.Dataset | None = None) -> Fig
         dataset: a file of drifters, as `open_output` gives it.
         fields: a file of fields of the run, whose land and isobaths are drawn.
     """
-    mesh = _mesh(dataset) if fields is None else mesh_of(fields)
+    mesh = mesh_of(dataset if fields is None else fields)
     height = min(TRACKS_WIDTH * mesh.shape, HIGHEST)
     with style.applied():
         page = style.titled_figure(TRACKS_WIDTH + 1.9, height + 1.0, dataset)
-        axes = map_axes(page, (0.65, 0.5, TRACKS_WIDTH, height), mesh)
+        axes = maps.map_axes(page, (0.65, 0.5, TRACKS_WIDTH, height), mesh)
         lines, unit = _draw_tracks(axes, dataset, mesh)
         if fields is None:
-            draw_base(axes, mesh, np.ones((mesh.y.size, mesh.x.size), bool))
+            maps.draw_base(axes, mesh, np.ones((mesh.y.size, mesh.x.size), bool))
         else:
-            draw_surroundings(axes, fields)
+            maps.draw_surroundings(axes, fields)
         axes.set_aspect(mesh.aspect)
         count, shown = dataset.sizes["trajectory"], min(dataset.sizes["trajectory"], MOST_LINES)
         axes.set_title(f"{count} drifters" if shown == count else f"{shown} of {count} drifters")
-        colorbar_right_of(axes, lines, unit)
+        maps.colorbar_right_of(axes, lines, unit)
     return page
-
-
-def _mesh(dataset):
-    """The Mesh of the grid that the file's attributes describe."""
-    about = json.loads(dataset.attrs["grid_description"])
-    spherical = "longitude" in about
-    places = []
-    for axis, name, n in (("x", "longitude", about["nx"]), ("y", "latitude", about["ny"])):
-        low, high = about[name if spherical else axis]
-        edges = np.linspace(low, high, n + 1)
-        places.append((0.5 * (edges[1:] + edges[:-1]), edges[1] - edges[0]))
-    (x, width), (y, height) = places
-    return Mesh(x, y, width, height, spherical, "x" in about["periodic"], "y" in about["periodic"])
 
 
 def _draw_tracks(axes: Axes, dataset: xr.Dataset, mesh: Mesh):
@@ -235,7 +207,7 @@ def _draw_tracks(axes: Axes, dataset: xr.Dataset, mesh: Mesh):
     x, y = (dataset[name].values[few] * mesh.scale for name in names)
     times = seconds(dataset)
     symbol, _, length = time_unit(times[-1])
-    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    west, east, south, north = mesh.frame
     jumps = (abs(np.diff(x)) > 0.5 * (east - west)) | (abs(np.diff(y)) > 0.5 * (north - south))  # across a seam
     parts = np.stack([np.stack([x[:, :-1], y[:, :-1]], -1), np.stack([x[:, 1:], y[:, 1:]], -1)], -2)
     drawn = np.isfinite(parts).all((-1, -2)) & ~jumps
@@ -305,42 +277,37 @@ def _draw_maps(page, dataset, mesh, name, times, place):
     mean = array.mean("member", keep_attrs=True)
     spread = array.std("member", ddof=1).assign_attrs(about)
     together = dataset.isel(member=0).assign({"mean": mean, "spread": spread})
-    low, high = drawable(together, mesh, "mean", None), drawable(together, mesh, "spread", None)
+    low, high = maps.drawable(together, mesh, "mean", None), maps.drawable(together, mesh, "spread", None)
     largest = float(np.nanmax(high, initial=0.0)) or 1.0
     shown = (
-        (f"mean of {members} members", low, *field_norm(dataset[name], low)),
+        (f"mean of {members} members", low, *maps.field_norm(dataset[name], low)),
         ("spread", high, Normalize(0.0, largest), style.colormap("amp")),
     )
-    when, size = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1]), page.get_size_inches()
+    when = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1])
     for column, (title, values, norm, colours) in enumerate(shown):
-        axes = map_axes(page, (MEMBERS_LEFT + column * (MEMBERS_WIDTH + 1.45), bottom, MEMBERS_WIDTH, height), mesh)
-        image = draw_field(axes, mesh, values, norm, colours)
-        draw_base(axes, mesh, wet_cells(together), sea_floor(together))
-        keep_outer_labels(axes, column == 0, True)
+        left = MEMBERS_LEFT + column * (MEMBERS_WIDTH + 1.45)
+        axes = maps.map_axes(page, (left, bottom, MEMBERS_WIDTH, height), mesh)
+        image = maps.draw_field(axes, mesh, values, norm, colours)
+        maps.draw_base(axes, mesh, wet_cells(together), maps.sea_floor(together))
+        maps.keep_outer_labels(axes, column == 0, True)
         axes.set_title(f"{title}, {when}" if column == 0 else title)
-        box = axes.get_position()
-        bar = (box.x1 * size[0] + 0.12, box.y0 * size[1] + 0.1, 0.12, box.height * size[1] - 0.2)
-        add_colorbar(page, bar, image, label(dataset[name]), "both" if column == 0 else "neither")
+        maps.colorbar_right_of(axes, image, label(dataset[name]), extend="both" if column == 0 else "neither")
 
 
 def _draw_series(page, dataset, names, lower):
     """The mean, the standard deviation about it and all members, of each gauge."""
-    size, time = page.get_size_inches(), seconds(dataset)
+    width, time = page.get_size_inches()[0] - MEMBERS_LEFT - 0.3, seconds(dataset)
     _, unit, length = time_unit(time[-1])
     name = next(k for k, v in dataset.data_vars.items() if {"time", "gauge", "member"} <= set(v.dims))
     for n, gauge in enumerate(names[:MOST_GAUGES]):
         values = dataset[name].isel(gauge=n).transpose("member", "time").values
         mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
-        bottom = lower - 1.0 - 1.2 * n + 0.05
-        axes = page.add_axes(
-            (MEMBERS_LEFT / size[0], bottom / size[1], (size[0] - MEMBERS_LEFT - 0.3) / size[0], 0.8 / size[1])
-        )
+        axes = style.axes_at(page, MEMBERS_LEFT, lower - 0.95 - 1.2 * n, width, 0.8)
         axes.plot(time / length, values.T, color=style.GREY, linewidth=0.5, alpha=0.5)
         axes.fill_between(time / length, mean - spread, mean + spread, color=style.BLUE, alpha=0.3, linewidth=0)
         axes.plot(time / length, mean, color=style.BLUE, linewidth=1.5)
         axes.set(xlim=(time[0] / length, time[-1] / length), title=gauge)
         axes.tick_params(labelbottom=n == min(len(names), MOST_GAUGES) - 1)
         axes.set_ylabel(f"[{pretty(dataset[name].attrs.get('units', ''))}]")
-        axes.spines[["top", "right"]].set_visible(False)
     left_out = f"; not shown: {style.few(names[MOST_GAUGES:])}" if len(names) > MOST_GAUGES else ""
     axes.set_xlabel(f"{unit} after the start; thin: members, band: mean ± spread{left_out}", loc="left")

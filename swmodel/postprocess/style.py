@@ -52,6 +52,8 @@ _RC: dict[Any, Any] = {
     "axes.labelcolor": BLACK,
     "axes.edgecolor": "#555555",
     "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,  # of maps both are drawn
     "axes.prop_cycle": cycler(color=[BLUE, VERMILLION, GREEN, PURPLE, ORANGE, BLACK]),
     "text.color": BLACK,
     "text.parse_math": False,  # names and titles may have a $
@@ -157,11 +159,33 @@ def titled_figure(width: float, height: float, dataset: xr.Dataset) -> Figure:
     return figure
 
 
-def heading(figure: Figure, title: str, left: float = 0.6, right: float = 0.6) -> None:
-    """The title of a page, with margins of this width [inches]; in small type if it is long."""
+def heading(figure: Figure, title: str, left: float = 0.6, right: float = 0.6, note: str = "") -> None:
+    """The title of a page, with margins of this width [inches]; in small type if it is long.
+
+    A note of the time that a page shows is in the right margin.
+    """
     width, height = figure.get_size_inches()
     size = min(14.0, 120 * (width - left - right) / max(len(title), 1))
     figure.text(left / width, 1 - 0.33 / height, title, fontsize=size, fontweight="bold", va="center")
+    if note:
+        figure.text(1 - 0.3 / width, 1 - 0.33 / height, note, fontsize=10, color=GREY, ha="right", va="center")
+
+
+def finish(figure: Figure, dataset: xr.Dataset, left: float = 0.6) -> None:
+    """Fit panels to a page, below the title of the dataset, which begins at `left` [inches]."""
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.5 / figure.get_size_inches()[1]))
+    heading(figure, dataset.attrs.get("title", ""), left)
+
+
+def axes_at(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Axes with this place and size [inches]."""
+    size = figure.get_size_inches()
+    return figure.add_axes((left / size[0], bottom / size[1], width / size[0], height / size[1]))
+
+
+def remark(axes: Axes, text: str) -> None:
+    """A small text above the right end of axes."""
+    axes.text(1, 1.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.0, color=GREY)
 
 
 def few(names: Sequence[str]) -> str:
@@ -332,27 +356,18 @@ def relief(mesh: Mesh, ground: np.ndarray) -> np.ndarray:
 
 def draw_relief(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
     """The `relief` of the ground [m] (ny, nx), below the fields."""
-    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
-    axes.imshow(
-        relief(mesh, ground),
-        origin="lower",
-        extent=(west, east, south, north),
-        aspect=mesh.aspect,
-        interpolation="nearest",
-        zorder=0.5,
-    )
+    draw_image(axes, mesh, relief(mesh, ground), zorder=0.5)
+
+
+def draw_image(axes: Axes, mesh: Mesh, values: np.ndarray, **look: Any) -> Any:
+    """Values or colours at centres, (ny, nx, ...), as an image over the whole mesh, which may have another extent."""
+    place = {"extent": mesh.frame, "aspect": mesh.aspect} | look
+    return axes.imshow(values, origin="lower", interpolation="nearest", **place)
 
 
 def draw_shore(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
     """The shoreline at rest, where the ground is at the level of the sea."""
     heights = np.where(np.isfinite(ground), ground, np.nanmax(ground))
     if min(heights.shape) > 1 and heights.min() < 0 < heights.max():
-        x, y = mesh.x * mesh.scale, mesh.y * mesh.scale
-        lines = axes.contour(x, y, heights, [0.0], colors=SHORE, linewidths=0.9, zorder=3)
+        lines = axes.contour(*mesh.centres, heights, [0.0], colors=SHORE, linewidths=0.9, zorder=3)
         lines.set_path_effects([patheffects.withStroke(linewidth=2.2, foreground="white", alpha=0.8)])
-
-
-def draw_line(axes: Axes, mesh: Mesh, parts: Sequence[np.ndarray]) -> None:
-    """The parts (n, 2) of an inundation line."""
-    for part in parts:
-        axes.plot(*(part.T * mesh.scale), color=VERMILLION, linewidth=1.1, zorder=5)

@@ -24,7 +24,7 @@ import xarray as xr
 from scipy.fft import dct, dst
 
 from ..errors import PlotError
-from .cgrid import has_rigid_lid
+from .cgrid import around, between, corner_sum, has_rigid_lid, kinetic_energy, on_faces, thickness, vorticity
 from .files import mesh_of, positions, snapshot
 
 QUANTITIES = {"kinetic_energy": "m3 s-2", "potential_energy": "m3 s-2", "enstrophy": "m s-2"}  # of their spectra
@@ -105,7 +105,7 @@ def transfers(dataset: xr.Dataset, record: int = -1, box: Sequence[float] | None
 
 
 class Sea:
-    """The part of a record that is transformed: fields of one value for each cell, and their modes."""
+    """The part of a record that is transformed, of each field one value for each cell, and its modes."""
 
     def __init__(self, dataset: xr.Dataset, record: int, box: Sequence[float] | None):
         self.dataset, self.record, self.box, self.mesh = dataset, record, box, mesh_of(dataset)
@@ -148,9 +148,8 @@ class Sea:
         return bool(np.all(np.nan_to_num(ends) == 0))
 
     def field(self, name: str) -> np.ndarray:
-        """One value a cell of the whole domain: of n + 1 faces the east and north ones; not finite on land."""
-        values = snapshot(self.dataset, name, self.record)
-        return values[values.shape[0] - self.mesh.y.size :, values.shape[1] - self.mesh.x.size :]
+        """The values in the whole domain, not finite on land."""
+        return snapshot(self.dataset, name, self.record)
 
     def whole(self, name: str) -> np.ndarray:
         """The same with 0 for missing values."""
@@ -166,19 +165,15 @@ class Sea:
             raise PlotError("wavenumber_spectrum: the file has no depth, which energy is divided by; write depth, too.")
         return float(np.nanmean(self.field("depth")[self.rows, self.columns]))
 
-    def lifted(self, eta: np.ndarray) -> np.ndarray:
-        """The elevation that is part of the thickness."""
-        return 0.0 * eta if has_rigid_lid(self.dataset) else eta
-
     def pairs(self, variable: str) -> list[tuple]:
         """[(position, a, position, b)] whose products, averaged, are the quantity."""
         if variable == "kinetic_energy":
             u, v = self.field("u"), self.field("v")
             if not {"depth", "eta"} <= set(self.dataset):
                 return [("u", u, "u", 0.5 * u), ("v", v, "v", 0.5 * v)]
-            h = (self.field("depth") + self.lifted(self.field("eta"))) * (0.5 / self.mean_depth)
-            flow = Neighbours(self)
-            return [("u", u, "u", flow.mean(h, 1) * u), ("v", v, "v", flow.mean(h, 0) * v)]
+            h = thickness(self.dataset, self.record) * (0.5 / self.mean_depth)
+            h_u, h_v = on_faces(h, 1, self.mesh.periodic_x), on_faces(h, 0, self.mesh.periodic_y)
+            return [("u", u, "u", h_u * u), ("v", v, "v", h_v * v)]
         if variable == "potential_energy":
             if has_rigid_lid(self.dataset):
                 raise PlotError("potential energy: under a rigid lid there is none; choose another variable.")
@@ -218,7 +213,8 @@ class Sea:
 
     def _modes(self, position, values):
         """(modes, the sum of whose squares is the mean square; whole numbers of waves in a repeat along y and x)."""
-        values = values[self.rows, self.columns]
+        first = (n - cells for n, cells in zip(values.shape, self._cells))  # of n + 1 faces, the east and north ones
+        values = values[tuple(slice(k, None) for k in first)][self.rows, self.columns]
         if not np.isfinite(values).all():
             why = "there is land in the box, or the field is not finite; choose one at sea with --box X0 X1 Y0 Y1"
             raise PlotError(f"wavenumber_spectrum: {why}.")
@@ -227,17 +223,17 @@ class Sea:
             window = windows[0][:, None] * windows[1]
             values = (values - (values * window).sum() / window.sum()) * window / np.sqrt(np.mean(window**2))
         numbers = []
-        for axis, way, on_faces in zip((0, 1), self.ways, (position in "vq", position in "uq")):
-            values, waves = _along(values, axis, way, on_faces)
+        for axis, way, at_faces in zip((0, 1), self.ways, (position in "vq", position in "uq")):
+            values, waves = _along(values, axis, way, at_faces)
             numbers.append(waves)
         return values, numbers
 
 
-def _along(values, axis, way, on_faces):
+def _along(values, axis, way, at_faces):
     n = values.shape[axis]
     if way != "walls":
         return np.fft.fft(values, axis=axis) / n, n * np.fft.fftfreq(n)
-    if on_faces:
+    if at_faces:
         inner = np.take(values, np.arange(n - 1), axis)  # the last one lies on the wall
         transform = lambda x: dst(x, 1, axis=axis, norm="ortho")  # noqa: E731
         waves = np.arange(1.0, n)
@@ -270,87 +266,60 @@ def _cut(mesh, box):
     return chosen[1], chosen[0]
 
 
-class Neighbours:
-    """Means and differences of neighbours, of arrays with one value a cell.
-
-    Beyond walls values at centres are those next to the wall, and values on faces are 0.
-    """
-
-    def __init__(self, sea: Sea):
-        self.periodic = sea.mesh.periodic_y, sea.mesh.periodic_x
-
-    def after(self, f: np.ndarray, axis: int) -> np.ndarray:
-        """The next cell's value."""
-        moved = np.roll(f, -1, axis)
-        if not self.periodic[axis]:
-            last = (slice(None),) * axis + (-1,)
-            moved[last] = f[last]
-        return moved
-
-    def before(self, f: np.ndarray, axis: int) -> np.ndarray:
-        """The face before a centre's own."""
-        moved = np.roll(f, 1, axis)
-        if not self.periodic[axis]:
-            moved[(slice(None),) * axis + (0,)] = 0.0
-        return moved
-
-    def mean(self, f: np.ndarray, axis: int) -> np.ndarray:
-        return 0.5 * (f + self.after(f, axis))
-
-    def mean_back(self, f: np.ndarray, axis: int) -> np.ndarray:
-        return 0.5 * (f + self.before(f, axis))
-
-    def inner(self, f: np.ndarray, axis: int) -> np.ndarray:
-        """f with 0 on the wall at the end."""
-        if not self.periodic[axis]:
-            f = f.copy()
-            f[(slice(None),) * axis + (-1,)] = 0.0
-        return f
-
-
-class Flow(Neighbours):
+class Flow:
     """A record's flow on a plane, and its tendencies; 0 on land. Values next to land have no meaning."""
 
     def __init__(self, sea: Sea):
-        super().__init__(sea)
         if sea.mesh.spherical:
             raise PlotError("wavenumber_spectrum: on the sphere the file must hold vorticity itself; write it, too.")
-        self.dx, self.dy, self.gravity = float(sea.mesh.dx(0.0)[0, 0]), sea.mesh.dy, sea.gravity
+        self.mesh, self.gravity, self.y_faces = sea.mesh, sea.gravity, sea.dataset["yq"].values
+        self.periodic, self.sides = (sea.mesh.periodic_y, sea.mesh.periodic_x), (sea.mesh.dy, sea.mesh.width)
         self.u, self.v = sea.whole("u"), sea.whole("v")
         self.zeta = self.curl(self.u, self.v)
         if not {"eta", "depth"} <= set(sea.dataset):
             return
-        self.eta = sea.whole("eta")
-        h = sea.whole("depth") + sea.lifted(self.eta)
+        self.eta, h = sea.whole("eta"), thickness(sea.dataset, sea.record)
         self.h = np.where(h > 0, h, 1.0)
-        self.h_u, self.h_v = self.mean(self.h, 1), self.mean(self.h, 0)
+        self.h_u, self.h_v = (on_faces(self.h, axis, self.periodic[axis]) for axis in (1, 0))
         self.U, self.V = self.h_u * self.u, self.h_v * self.v
-        self.thinning = -((self.U - self.before(self.U, 1)) / self.dx + (self.V - self.before(self.V, 0)) / self.dy)
+        self.thinning = -(self._outflow(self.U, 1) + self._outflow(self.V, 0))
+
+    def _outflow(self, transport, axis):
+        low, high = around(transport, axis, self.periodic[axis])
+        return (high - low) / self.sides[axis]
+
+    def _slope(self, centres, axis):
+        """The derivative at faces; 0 at the ends of the domain."""
+        low, high = between(centres, axis, self.periodic[axis])
+        slope = np.moveaxis((high - low) / self.sides[axis], axis, 0)
+        if not self.periodic[axis]:
+            slope[[0, -1]] = 0.0
+        return np.moveaxis(slope, 0, axis)
 
     def curl(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         """dv/dx - du/dy at corners; 0 on walls."""
-        whole = (self.after(v, 1) - v) / self.dx - (self.after(u, 0) - u) / self.dy
-        return self.inner(self.inner(whole, 0), 1)
+        return vorticity(u, v, self.mesh, np.ones((self.mesh.y.size, self.mesh.x.size)))
 
     def advection(self) -> tuple[np.ndarray, np.ndarray]:
         """(du/dt, dv/dt) by relative vorticity and the slope of u^2 / 2 + v^2 / 2."""
-        q = self.zeta / self.mean(self.h_u, 0)
-        k = 0.5 * (self.mean_back(self.u**2, 1) + self.mean_back(self.v**2, 0))
-        u = self.mean_back(q * self.mean(self.V, 1), 0) - (self.after(k, 1) - k) / self.dx
-        v = -self.mean_back(q * self.mean(self.U, 0), 1) - (self.after(k, 0) - k) / self.dy
-        return self.inner(u, 1), self.inner(v, 0)
+        q = 4.0 * self.zeta / corner_sum(self.h, self.mesh)
+        k = kinetic_energy(self.u, self.v, self.mesh, self.y_faces)
+        found = []
+        for axis, transport, sign in ((1, self.V, 1.0), (0, self.U, -1.0)):
+            turning = q * 0.5 * np.add(*between(transport, axis, self.periodic[axis]))
+            turned = 0.5 * np.add(*around(turning, 1 - axis, self.periodic[1 - axis]))
+            found.append(sign * turned - self._slope(k, axis))
+        return found[0], found[1]
 
     def pressure(self) -> tuple[np.ndarray, np.ndarray]:
         """(du/dt, dv/dt) by the slope of the surface."""
-        u = -self.gravity * (self.after(self.eta, 1) - self.eta) / self.dx
-        v = -self.gravity * (self.after(self.eta, 0) - self.eta) / self.dy
-        return self.inner(u, 1), self.inner(v, 0)
+        return -self.gravity * self._slope(self.eta, 1), -self.gravity * self._slope(self.eta, 0)
 
     def kinetic(self, du: np.ndarray, dv: np.ndarray, thinning: bool) -> list[tuple]:
         """Pairs of the rate of change of u U + v V along a tendency; with what thins the water, or without."""
         pairs = []
         along_x = "u", 1, self.u, self.U, self.h_u, du
         for position, axis, x, X, h, dx in (along_x, ("v", 0, self.v, self.V, self.h_v, dv)):
-            dX = h * dx + (self.mean(self.thinning, axis) * x if thinning else 0.0)
+            dX = h * dx + (on_faces(self.thinning, axis, self.periodic[axis]) * x if thinning else 0.0)
             pairs += [(position, dx, position, X), (position, x, position, dX)]
         return pairs

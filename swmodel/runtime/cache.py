@@ -32,7 +32,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +113,30 @@ def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so")
         return keep(what, how, write, suffix, to_disk=True)
 
 
-def alone(what: str, how: str, wait: bool = True) -> contextlib.AbstractContextManager[bool]:
+@contextlib.contextmanager
+def alone(what: str, how: str, wait: bool = True) -> Iterator[bool]:
     """A context in which one process at a time makes the file of these names, where the file system has locks.
 
     Its value is whether this process may make the file. That is False only without `wait`, while another process does.
     """
-    return _lock(folder() / f"{what}.{how}.lock", wait)
+    path = folder() / f"{what}.{how}.lock"
+
+    def remove():
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+    with contextlib.ExitStack() as held:
+        try:
+            fcntl.flock(held.enter_context(path.open("w")), fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = True
+        except BlockingIOError:
+            mine = False
+        except OSError:  # a file system without locks, a full disk, or a folder that has gone
+            mine = True
+        if mine:
+            held.callback(remove)
+            held.enter_context(PROCESS.cleanup(remove))
+        yield mine
 
 
 def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_disk: bool = False) -> Path:
@@ -156,28 +174,6 @@ def prune(suffix: str, most: float) -> None:
 
 def _checksum(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()[:CHECKSUM]
-
-
-@contextlib.contextmanager
-def _lock(path, wait):
-    remove = functools.partial(path.unlink, missing_ok=True)
-    with contextlib.ExitStack() as held:
-        try:
-            fcntl.flock(held.enter_context(path.open("w")), fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = True
-        except BlockingIOError:
-            mine = False
-        except OSError:  # a file system without locks, a full disk, or a folder that has gone
-            mine = True
-        if mine:
-            held.callback(_without_errors, remove)
-            held.enter_context(PROCESS.cleanup(remove))
-        yield mine
-
-
-def _without_errors(function):
-    with contextlib.suppress(OSError):
-        function()
 
 
 def _prefix(process):

@@ -37,7 +37,7 @@ import time as clock
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.core
@@ -46,8 +46,6 @@ import jaxlib
 from . import cache
 from .launchers import launched_ranks, threads_per_rank
 from .private import compilation_cache
-
-T = TypeVar("T")
 
 OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
     "cpu": {"xla_cpu_use_fusion_emitters": False},
@@ -59,7 +57,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
     },
 }
 LIGHT = {"xla_backend_optimization_level": 1}  # operations of XLA take longer
-HOW, SUFFIX, YES = "compiled", "answer", "yes"  # of the file in the cache
+ANSWER, YES = ("compiled", "answer"), "yes"  # (how, suffix) of a file in the cache, and its text
 MOST_IN_FLIGHT = 8  # calls whose results may be incomplete
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
 _calls = itertools.count(1)
@@ -99,8 +97,9 @@ def compiler_options(light: bool = False) -> dict[str, str | bool | int] | None:
     def write_answer(path):
         path.write_text(YES if _are_known(options) else "no")
 
+    how, suffix = ANSWER
     try:
-        answer = cache.find(what, HOW, SUFFIX) or cache.make(what, HOW, write_answer, SUFFIX)
+        answer = cache.find(what, how, suffix) or cache.make(what, how, write_answer, suffix)
         known = answer.read_text() == YES
     except OSError:  # the folder has gone, or its disk is full
         known = _are_known(options)
@@ -160,18 +159,11 @@ def jit(
             jax.block_until_ready(results)
         return results
 
-    ahead = {name: functools.partial(_called, compiled, light, name) for name in ("trace", "lower")}
-    return _with(call, **ahead)
+    def ahead(name, *arguments, **keywords):
+        return getattr(compiled(light(*arguments)), name)(*arguments, **keywords)
 
-
-def _called(compiled, light, name, *arguments, **keywords):
-    return getattr(compiled(light(*arguments)), name)(*arguments, **keywords)
-
-
-def _with(function: T, **attributes: object) -> T:
-    """`function`, with these attributes."""
-    vars(function).update(attributes)
-    return function
+    vars(call).update({name: functools.partial(ahead, name) for name in ("trace", "lower")})
+    return call
 
 
 SUFFIX = "program"

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +194,11 @@ def load_mpi() -> Any:
         LaunchError: if either is not there or does not load.
     """
     _require_mpi()
-    _without_unused_network(os.environ, launcher())
+    started = launcher()
+    if started is not None and started.local_size == started.size:
+        # All ranks are on this host. Open MPI 5 opens libfabric for one-sided messages between hosts, finds no use for
+        # it, and sleeps for a second as it closes it (`mca_btl_ofi_component_close`). The user may choose transports.
+        os.environ.setdefault("OMPI_MCA_btl", "^ofi")
     try:
         with PROCESS.graceful(STARTING):  # a rank that ends while others start makes Open MPI's mpirun fail
             mpi = importlib.import_module("mpi4py.MPI")
@@ -207,16 +211,6 @@ def load_mpi() -> Any:
             "and `make setup` to build them again for one."
         ) from error
     return mpi
-
-
-def _without_unused_network(environment: MutableMapping[str, str], started: Launcher | None) -> None:
-    """Leave libfabric out of Open MPI's transports (BTL) where all ranks are on this host, unless the user chose some.
-
-    Open MPI 5 opens it for one-sided messages between hosts, finds no use for it, and sleeps for a second as it closes
-    it (`mca_btl_ofi_component_close`).
-    """
-    if started is not None and started.local_size == started.size:
-        environment.setdefault("OMPI_MCA_btl", "^ofi")
 
 
 def check_world(size: int) -> None:
@@ -269,6 +263,32 @@ def mpirun_environment() -> dict[str, str]:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return environment
+
+
+def output_of(command: Sequence[str], environment: Mapping[str, str], timeout: float) -> tuple[str, int]:
+    """(text, exit status) of a command such as that of `mpirun`, which ends with all that it started.
+
+    Args:
+        command, environment: of the command.
+        timeout: [s] that it may take.
+    Raises:
+        subprocess.TimeoutExpired: after that time.
+    """
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        with PROCESS.cleanup(lambda: terminate(process)):
+            output, _ = process.communicate(timeout=timeout)
+    finally:
+        stop(process)
+    return output, process.returncode
 
 
 def stop(process: subprocess.Popen) -> None:

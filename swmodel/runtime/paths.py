@@ -60,19 +60,13 @@ def make_folder(path: str | os.PathLike) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        there = _file_in_the_way(path)
+        above = [Path(path), *Path(path).parents]
+        there = next((part for part in above if os.path.lexists(part) and not part.is_dir()), path)
         raise DataError(f"{there} is a file, and a folder is needed; choose another folder.") from error
     except OSError as error:
         raise DataError(refusal(path, error)) from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise DataError(f"files cannot be written to the folder {path}: permission denied; choose another folder.")
-
-
-def _file_in_the_way(path):
-    """The part of `path` that is a file, where a folder is needed."""
-    path = Path(path)
-    there = [part for part in (path, *path.parents) if os.path.lexists(part)]
-    return next((part for part in there if not part.is_dir()), path)
 
 
 def refusal(path: str | os.PathLike, error: OSError) -> str:

@@ -1,5 +1,6 @@
 """The version of the model, the commit of its source, and the versions of the packages that it depends on."""
 
+import contextlib
 import functools
 import platform
 import subprocess
@@ -24,19 +25,12 @@ def git_commit() -> str | None:
     return answer.stdout.strip() or None
 
 
-def package_version(name: str) -> str | None:
-    """The installed version of a distribution, or None; does not import it."""
-    import importlib.metadata  # takes a tenth of the time of `swmodel --help`, which does not need it
-
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def versions() -> dict[str, str]:
     """{name: version} of swmodel, Python, and those packages of PACKAGES that are installed."""
-    found: dict[str, str | None] = {"swmodel": VERSION, "python": platform.python_version()} | {
-        name: package_version(name) for name in PACKAGES
-    }
-    return {name: version for name, version in found.items() if version is not None}
+    import importlib.metadata  # takes a tenth of the time of `swmodel --help`, which does not need it
+
+    found = {"swmodel": VERSION, "python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found

@@ -137,8 +137,7 @@ class Source:
     def __post_init__(self):
         if isinstance(self.faults, (list, tuple)):
             stacked = _stack(self.faults)
-            found = mistakes(stacked)
-            if found:
+            if found := _mistakes(stacked):
                 raise ConfigError([f"Source: {text}" for text in found])
             object.__setattr__(self, "faults", stacked)
 
@@ -183,19 +182,13 @@ def numpy_for(*values: object) -> Any:
     return jnp if any(isinstance(value, jax.core.Tracer) for value in values) else np
 
 
-def mistakes(fault: Fault, names: Sequence[str] | None = None) -> list[str]:
-    """The mistakes in a stacked Fault, a sentence each; traced numbers are not checked.
-
-    Args:
-        fault: Fault with leaves (n,) and a history (n, windows).
-        names: of the n faults, for the sentences.
-    """
+def _mistakes(fault):
+    """The mistakes in a stacked Fault, a sentence each; traced numbers are not checked."""
     if fault.reference not in REFERENCES:
         return [f"reference = {fault.reference!r} is not one of {', '.join(REFERENCES)}."]
     if numpy_for(*_numbers(fault).values()) is jnp:
         return []
-    names = [f"fault {i + 1}" for i in range(len(fault.depth))] if names is None else names
-    top = top_of(fault)
+    count, top = len(fault.depth), top_of(fault)
     rules = [
         (name, ~np.isfinite(value), "is not a number", "give a finite one") for name, value in _numbers(fault).items()
     ] + [
@@ -216,10 +209,10 @@ def mistakes(fault: Fault, names: Sequence[str] | None = None) -> list[str]:
         ),
     ]
     return [
-        f"{names[i]}: {name} = {np.reshape(getattr(fault, name)[i], -1)[k]:g} {why}; "
-        f"{np.broadcast_to(remedy, len(names))[i]}."
+        f"fault {i + 1}: {name} = {np.reshape(getattr(fault, name)[i], -1)[k]:g} {why}; "
+        f"{np.broadcast_to(remedy, count)[i]}."
         for name, wrong, why, remedy in rules
-        for i, k in np.argwhere(np.reshape(wrong, (len(names), -1)))
+        for i, k in np.argwhere(np.reshape(wrong, (count, -1)))
     ]
 
 

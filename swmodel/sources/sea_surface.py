@@ -99,7 +99,7 @@ class SeaSurface:
 
     def elevation(self, source: Source) -> jax.Array:
         """The surface (ny, nx) [m] where all slip of `source` happens at once."""
-        return self._surface(source, _all_slip(source))[0]
+        return _surface(self, source, _all_slip(source))[0]
 
     def elevation_on_patch(self, source: Source) -> jax.Array:
         """`elevation` of the patch alone, (my, mx) [m]; the sea is as it was elsewhere."""
@@ -110,7 +110,7 @@ class SeaSurface:
     ) -> tuple[np.ndarray | jax.Array, jax.Array]:
         """(times (m,) [s], rise of the surface until then (m, ny, nx) [m]); arguments are those of motion.records."""
         times, amounts = slip_history(source, times, shortest_rise)
-        return times, self._surface(source, amounts)
+        return times, _surface(self, source, amounts)
 
     def patches(
         self, source: Source, times: Any = None, shortest_rise: float = 1.0
@@ -118,9 +118,6 @@ class SeaSurface:
         """(times, surface (m, my, mx) [m]) as `records`, of the patch alone; the sea is as it was elsewhere."""
         times, amounts = slip_history(source, times, shortest_rise)
         return times, _patches(self, source, amounts)
-
-    def _surface(self, source, amounts):
-        return _surface(self, source, amounts)
 
     def _summed(self, source, amounts):
         (my, mx), (j, i), (ny, nx) = self.window.shape, self.corner, self.shape

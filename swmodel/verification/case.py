@@ -22,7 +22,7 @@ from ..fields.variables import in_layer
 from ..models.shallow_water import ShallowWater
 from ..runtime.compilation import jit
 from ..simulation.simulation import Simulation
-from ..stepping.explicit import TimeStepper
+from ..stepping.explicit import RK4, TimeStepper
 from ..stepping.loop import integrate
 
 
@@ -110,8 +110,8 @@ class Twin:
     """A small form of a case, for the test of its adjoint."""
 
     model: Any
-    stepper: Any
     state: Any
+    stepper: Any
     steps: int = 2
 
 
@@ -169,6 +169,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+SQUARES: Any = {"resolutions": (32, 64, 128), "quick": (16, 32)}  # cells along a side, of most waves and gyres
 
 
 def relative_l2(found: np.ndarray, exact: np.ndarray, weight: np.ndarray | float = 1.0) -> float:
@@ -217,21 +218,42 @@ def run_until(
     return Simulation(model, state, stepper(end / steps)).run(steps=steps)
 
 
-def convergence(name: str, resolutions: tuple, one: Callable[[int], tuple[float, Panel]], least: int = 2) -> Outcome:
+def map_in_km(title: str, x: np.ndarray, y: np.ndarray, values: Any, unit: str = "m") -> Panel:
+    """A map of values (ny, nx) at x (nx,) and y (ny,) [m] on a plane."""
+    return Panel(title, "map", np.asarray(values), x / 1e3, y / 1e3, ("x [km]", "y [km]"), unit)
+
+
+def error_at(
+    end: float, model: ShallowWater, exact: Callable[[float], State], dt: float, title: str, field: str = "eta"
+) -> tuple[float, Panel]:
+    """The error at the time `end` [s] of a run by RK4, in the norm of energy, and a map of a field there.
+
+    Args:
+        end: the end of the run, which begins from `exact(0.0)`.
+        model: a ShallowWater.
+        exact: the function from a time [s] to the exact State.
+        dt: the longest step [s].
+        title: of the map.
+        field: the field of the map.
+    """
+    final, grid = run_until(model, RK4, exact(0.0), end, dt), model.grid
+    return energy_norm(model, final, exact(end)), map_in_km(title, grid.x_centres, grid.y_centres, final[field])
+
+
+def convergence(name: str, resolutions: tuple, one: Callable[[int], tuple[float, Panel]]) -> Outcome:
     """The error at each resolution and the order of convergence: the marks `{name}_l2` and `{name}_order`.
 
     Args:
         name: of the case.
         resolutions: numbers of cells.
         one: the function from a number of cells to (error, the Panel that shows the solution).
-        least: the order that is drawn.
     """
     errors, panel = [], None
     for n in resolutions:
         error, panel = one(n)
         errors.append(error)
-    slope = [errors[0] * (resolutions[0] / n) ** least for n in resolutions]
-    values = {"error": (resolutions, errors), f"order {least}": (resolutions, slope)}
+    slope = [errors[0] * (resolutions[0] / n) ** 2 for n in resolutions]
+    values = {"error": (resolutions, errors), "order 2": (resolutions, slope)}
     panels = [Panel("relative error", "errors", values, labels=("cells along a side", ""))]
     found = {f"{name}_l2": errors[-1], f"{name}_order": order(resolutions, errors)}
     return Outcome(found, [*([panel] if panel else []), *panels])

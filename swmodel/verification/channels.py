@@ -53,7 +53,7 @@ def error_of_channel(cells: int) -> tuple[float, Panel]:
 
 def _twin():
     model = _channel(12)
-    return Twin(model, sw.RK4(300.0), model.state(eta=channel))
+    return Twin(model, model.state(eta=channel), sw.RK4(300.0))
 
 
 START = datetime.datetime(2024, 1, 1)

@@ -53,7 +53,7 @@ from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
 from ..stepping.semi_implicit import SemiImplicit
 from ..units import day
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on_points, run_until
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, map_in_km, on_points, run_until
 from .waves import chebyshev
 
 L, H, G, RHO, STRESS, BETA = 1e6, 1000.0, 0.9, 1025.0, 0.1, 2e-11
@@ -122,16 +122,14 @@ class Gyre:
         squared = sum(np.sum((a - b)[:-1, :-1] ** 2) for a, b in zip(found, exact))
         size = sum(np.sum(b[:-1, :-1] ** 2) for b in exact)
         psi = np.cumsum(H * found[1] * L / n, axis=1) / SV
-        panel = Panel(
-            "streamfunction", "map", psi, grid.x_edges[1:] / 1e3, grid.y_edges[1:] / 1e3, ("x [km]", "y [km]"), "Sv"
-        )
+        panel = map_in_km("streamfunction", grid.x_edges[1:], grid.y_edges[1:], psi, "Sv")
         return float(np.sqrt(squared / size)), panel
 
     def twin(self) -> Twin:
         """A small form of the case, on 8 x 8 cells."""
         model = self.model(8)
         bump = model.state(eta=lambda x, y: np.sin(np.pi * x / L) * np.sin(np.pi * y / L))
-        return Twin(model, RK4(1500.0), bump)
+        return Twin(model, bump, RK4(1500.0))
 
 
 def _marks(name):
@@ -153,8 +151,7 @@ Case(
     equation="r laplacian(psi) + beta d psi/dx = - d tau_x/dy / rho,  psi = 0 on walls",
     measure=lambda resolutions: convergence("stommel", resolutions, STOMMEL.error),
     marks=_marks("stommel"),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="l2 of u and v, relative, in the steady state",
     twin=STOMMEL.twin,
 )
@@ -223,8 +220,7 @@ Case(
         *_marks("munk"),
         Mark("munk_transport_error", "transport of the western boundary current over Munk's, less 1", most=0.05),
     ),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="l2 of u and v, relative, in the steady state between free-slip walls with a weak drag",
     twin=MUNK.twin,
 )
@@ -278,16 +274,13 @@ def _model(n):
 
 def _fofonoff_error(n):
     model = _model(n)
-    start = on_points(model, fields)
-    final = run_until(model, RK4, start, 10 * day, 0.6 * L / n / np.sqrt(G * H))
-    x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3
-    panel = Panel("elevation after 10 days", "map", np.asarray(final.eta), x, y, ("x [km]", "y [km]"), "m")
-    return energy_norm(model, final, start), panel
+    start, dt = on_points(model, fields), 0.6 * L / n / np.sqrt(G * H)
+    return error_at(10 * day, model, lambda t: start, dt, "elevation after 10 days")
 
 
 def _twin():
     model = _model(8)
-    return Twin(model, RK4(1500.0), on_points(model, fields))
+    return Twin(model, on_points(model, fields), RK4(1500.0))
 
 
 Case(

@@ -34,7 +34,7 @@ from ..models.shallow_water import ShallowWater
 from ..simulation.simulation import Simulation
 from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, order, run_until
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, order, run_until
 from .waves import chebyshev, wave_marks
 
 # -- speeds of vertical modes -----------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _twin() -> Twin:
     grid = CartesianGrid(8, 8, (0.0, LENGTH), (0.0, LENGTH), "x")
     model = ShallowWater(grid, 1000.0, layers=layers, coriolis=BetaPlane(1e-4, 1e-11), communicator="serial")
     bump = lambda x, y: np.sin(2 * np.pi * x / LENGTH) * np.sin(np.pi * y / LENGTH)  # noqa: E731
-    return Twin(model, RK4(300.0), model.state(eta=bump, eta_2=lambda x, y: 20.0 * bump(x, y), u_2=bump))
+    return Twin(model, model.state(eta=bump, eta_2=lambda x, y: 20.0 * bump(x, y), u_2=bump), RK4(300.0))
 
 
 Case(
@@ -298,19 +298,21 @@ def _state(model: ShallowWater, solution: Callable) -> State:
     return model.state(**fields)
 
 
-def _error(n, periodic, exact, end, title):
-    """The error at time `end` of the solution exact(m, x, y, t), and a map of the interface there."""
-    model = _model(n, periodic)
-    final = run_until(model, RK4, _state(model, lambda m, x, y: exact(m, x, y, 0.0)), end, 0.5 * L / n / MODES[0][0])
-    x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3
-    panel = Panel(title, "map", np.asarray(final.eta_2), x, y, ("x [km]", "y [km]"), "m")
-    return energy_norm(model, final, _state(model, lambda m, x, y: exact(m, x, y, end))), panel
+def _converging(name, periodic, exact, end, title):
+    """The function `measure` of a Case: the error at time `end` of exact(m, x, y, t), and a map of the interface."""
+
+    def error(n):
+        model = _model(n, periodic)
+        at = lambda t: _state(model, lambda m, x, y: exact(m, x, y, t))  # noqa: E731
+        return error_at(end, model, at, 0.5 * L / n / MODES[0][0], title, "eta_2")
+
+    return lambda resolutions: convergence(name, resolutions, error)
 
 
 def _wave_twin(periodic, exact):
     def make():
         model = _model(8, periodic)
-        return Twin(model, RK4(200.0), _state(model, lambda m, x, y: exact(m, x, y, 0.0)))
+        return Twin(model, _state(model, lambda m, x, y: exact(m, x, y, 0.0)), RK4(200.0))
 
     return make
 
@@ -327,22 +329,17 @@ def internal_kelvin(m: int, x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return 0.0 * wave, -wave / SLOW, wave
 
 
-def _kelvin(resolutions: tuple) -> Outcome:
-    end = 0.25 * L / SLOW
-    title = "interface after a quarter of a period"
-    return convergence("internal_kelvin", resolutions, lambda n: _error(n, "y", internal_kelvin, end, title))
-
-
 Case(
     name="internal_kelvin",
     title="Internal Kelvin wave of two layers",
     tests="pressure of an interface against the Coriolis force at a wall",
     **GILL,
     equation="P = cos(2 pi (y + c t) / L) exp(-x f / c),  v = - P / c,  u = 0;  c of the internal mode",
-    measure=_kelvin,
+    measure=_converging(
+        "internal_kelvin", "y", internal_kelvin, 0.25 * L / SLOW, "interface after a quarter of a period"
+    ),
     marks=wave_marks("internal_kelvin", 5e-3, 5e-3, ""),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy of all layers, relative, after a quarter of a period",
     twin=_wave_twin("y", internal_kelvin),
 )
@@ -372,18 +369,13 @@ def layer_adjustment(m: int, x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return u, v, pressure
 
 
-def _adjustment(resolutions: tuple) -> Outcome:
-    end, title = 0.2 * L / SLOW, "interface as the waves leave"
-    return convergence("layer_adjustment", resolutions, lambda n: _error(n, "xy", layer_adjustment, end, title))
-
-
 Case(
     name="layer_adjustment",
     title="Geostrophic adjustment of the interface of two layers",
     tests="potential vorticity of each layer in a disturbance, and the waves of both modes that radiate from it",
     **GILL,
     equation="P_k(t) = P_k(0) [f^2 + c^2 k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + c^2 k^2,  of both modes",
-    measure=_adjustment,
+    measure=_converging("layer_adjustment", "xy", layer_adjustment, 0.2 * L / SLOW, "interface as the waves leave"),
     marks=wave_marks("layer_adjustment", 1e-2, 0.012, ""),
     resolutions=(32, 64, 128),
     quick=(24, 48),

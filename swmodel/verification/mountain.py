@@ -225,11 +225,6 @@ def _measure(resolutions: tuple) -> Outcome:
     return convergence("w2", resolutions, _error)
 
 
-def _twin():
-    model, state = _start(16)
-    return Twin(model, RK4(1200.0), state)
-
-
 Case(
     name="w2",
     title="Steady zonal flow",
@@ -244,7 +239,7 @@ Case(
     resolutions=(60, 120, 240),
     quick=(60, 120),
     norm="l2 of h, relative, after 5 days",
-    twin=_twin,
+    twin=lambda: Twin(*_start(16), RK4(1200.0)),
 )
 
 
@@ -352,10 +347,6 @@ def _compare_with_series(name, resolutions):
 
 
 def _case(name, title, tests, equation, gme, limits, least):
-    def twin():
-        model, state = STARTS[name](16)
-        return Twin(model, RK4(900.0), state)
-
     published = f"GME: {gme[0]:g} and {gme[1]:g} at 10,242 and 40,962 points, Majewski et al. (2002)"
     Case(
         name=name,
@@ -374,7 +365,7 @@ def _case(name, title, tests, equation, gme, limits, least):
         resolutions=(72, 144, 288),
         quick=(36, 72, 144),
         norm=f"l2 of h, relative, on day {DAYS[name]}, against a spectral solver",
-        twin=twin,
+        twin=lambda: Twin(*STARTS[name](16), RK4(900.0)),
     )
 
 

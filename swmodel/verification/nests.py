@@ -29,7 +29,7 @@ from ..simulation.nested import NestedSimulation
 from ..simulation.simulation import Simulation
 from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
-from .case import Case, Mark, Outcome, Panel, convergence, relative_l2
+from .case import Case, Mark, Outcome, Panel, convergence, map_in_km, relative_l2
 
 BERGER: Any = {"group": "nests", "source": "Berger and Colella (1989)", "doi": "10.1016/0021-9991(89)90035-1"}
 G, H, F = 9.81, 100.0, 1e-4
@@ -147,10 +147,9 @@ def inside_error(n: int) -> tuple[float, Panel]:
         np.concatenate([weight * np.asarray(state[name], float)[box].ravel() for name, weight in WEIGHTS.items()])
         for state in (end, states(period)["box"])
     ]
-    model = family.models["box"]
-    x, y = (centres[width:-width] / 1e3 for centres in (model.grid.x_centres, model.grid.y_centres))
-    panel = Panel("elevation after a period", "map", np.asarray(end.eta)[box], x, y, ("x [km]", "y [km]"), "m")
-    return relative_l2(*stacked), panel
+    grid = family.models["box"].grid
+    x, y = (centres[width:-width] for centres in (grid.x_centres, grid.y_centres))
+    return relative_l2(*stacked), map_in_km("elevation after a period", x, y, np.asarray(end.eta)[box])
 
 
 Case(
@@ -286,7 +285,7 @@ def _measure(resolutions: tuple) -> Outcome:
     x, y, eta = runs["nested"][2]
     panels = [
         Panel("distance from the track", "lines", lines, labels=("hours", "m")),
-        Panel("elevation in the nest at the end", "map", eta, x / 1e3, y / 1e3, ("x [km]", "y [km]"), "m"),
+        map_in_km("elevation in the nest at the end", x, y, eta),
     ]
     return Outcome(values, panels)
 

@@ -10,7 +10,7 @@ import numpy as np
 import swmodel as sw
 
 from ..units import hour, minute
-from .case import Case, Mark, Outcome, Panel
+from .case import Case, Mark, Outcome, Panel, map_in_km
 from .shores import ROWS, model_of
 
 PLANE_SLOPE, ROUGHNESS, PLANE_LENGTH = 0.01, 0.02, 100.0  # of the plane [1], [s m-1/3], [m]
@@ -180,9 +180,7 @@ def channel_flood(hours: float = 1.5, ratio: int = 4) -> Outcome:
     area = np.count_nonzero(flooded[0])
     misplaced = [float(np.count_nonzero(each ^ flooded[0]) / area) for each in flooded[1:]]
     panels = tuple(
-        Panel(
-            f"Flooded land on {name}", "map", np.where(each, water, np.nan), x / 1e3, y / 1e3, ("x [km]", "y [km]"), "m"
-        )
+        map_in_km(f"Flooded land on {name}", x, y, np.where(each, water, np.nan))
         for (name, water), each in zip(depths.items(), flooded)
     )
     values = {"subgrid_gain": misplaced[0] / misplaced[1], "subgrid_misplaced": misplaced[1]}

@@ -151,11 +151,6 @@ def _measure(resolutions: tuple) -> Outcome:
     return dataclasses.replace(found, values=values)
 
 
-def _bell_twin():
-    model, state = _start(16)
-    return Twin(model, GivenFlow(600.0), state)
-
-
 Case(
     name="w1",
     title="Cosine bell over the poles",
@@ -172,7 +167,7 @@ Case(
     resolutions=(72, 144, 288),
     quick=(36, 72),
     norm="l2 of the bell, relative, after one revolution",
-    twin=_bell_twin,
+    twin=lambda: Twin(*_start(16), GivenFlow(600.0)),
 )
 
 
@@ -260,18 +255,13 @@ def _balance(resolutions: tuple) -> Outcome:
     return Outcome({**found.values, "jet_balance_l2": error}, [panel, *found.panels[1:]])
 
 
-def _on_day_six(n):
-    """(the grid, the vorticity on day 6)."""
-    model, state = balanced_jet(n, bump=120.0, viscosity=VISCOSITY)
-    return model.grid, vorticity(model, advanced(model, state, 6 * DAY))
-
-
 def _roll_up(resolutions: tuple) -> Outcome:
     """The least and the most vorticity at three resolutions, each finer than the one before by the same factor."""
-    grids, found = zip(*(_on_day_six(n) for n in resolutions))
-    ranges = [(-extreme(-x), extreme(x)) for x in found]
-    north, grid = slice(grids[-1].ny // 2, None), grids[-1]
-    x, y, labels = grid.x_edges[1:], grid.y_edges[1:-1][north], ("longitude [degrees]", "latitude [degrees]")
+    starts = [balanced_jet(n, bump=120.0, viscosity=VISCOSITY) for n in resolutions]
+    found = [vorticity(model, advanced(model, state, 6 * DAY)) for model, state in starts]
+    ranges, grid = [(-extreme(-x), extreme(x)) for x in found], starts[-1][0].grid
+    north, labels = slice(grid.ny // 2, None), ("longitude [degrees]", "latitude [degrees]")
+    x, y = grid.x_edges[1:], grid.y_edges[1:-1][north]
     panel = Panel("vorticity on day 6", "map", found[-1][north], x, y, labels, "s-1")
     changes = np.abs(np.diff(ranges, axis=0) / ranges[-1]).max(axis=1)
     return Outcome(
@@ -283,11 +273,6 @@ def _roll_up(resolutions: tuple) -> Outcome:
         },
         [panel],
     )
-
-
-def _jet_twin():
-    model, state = balanced_jet(16, bump=120.0)
-    return Twin(model, RK4(600.0), state)
 
 
 Case(
@@ -304,7 +289,7 @@ Case(
     resolutions=(144, 288, 576, 1152),
     quick=(72, 144),
     norm="l2 of h, relative, after 5 days",
-    twin=_jet_twin,
+    twin=lambda: Twin(*balanced_jet(16, bump=120.0), RK4(600.0)),
 )
 Case(
     name="jet_roll_up",

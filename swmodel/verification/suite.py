@@ -6,7 +6,6 @@ figures, which needs no network.
 
 import base64
 import dataclasses
-import functools
 import html
 import importlib
 import io
@@ -54,6 +53,11 @@ class Scores:
     failure: str = ""
 
     @property
+    def resolutions(self) -> str:
+        """Those that were used, in words; "" if there are none."""
+        return ", ".join(str(n) for n in (self.case.quick if self.quick else self.case.resolutions))
+
+    @property
     def verdicts(self) -> list[tuple[Mark, float, bool | None]]:
         """[(mark, value, whether it is in its range; None where there is no range)]."""
         measured = [mark for mark in self.case.all_marks if mark.name in self.values]
@@ -83,7 +87,6 @@ def select(names: Sequence[str] = ()) -> list[Case]:
     known, found = all_cases(), []
     for name in names:
         its = [c for c in known.values() if name in (c.name, c.group, "all") or name in [m.name for m in c.all_marks]]
-        its = list(known.values()) if name == "all" else its
         if not its:
             raise UnknownCase(
                 f"there is no case, mark or group {name!r}; the cases are {', '.join(known)}, the groups "
@@ -91,27 +94,6 @@ def select(names: Sequence[str] = ()) -> list[Case]:
             )
         found += [case for case in its if case not in found]
     return found if names else list(known.values())
-
-
-def measured(name: str, quick: bool = False) -> tuple[Mark, float]:
-    """The mark with this name, and its value. A case is run once for all its marks.
-
-    Raises:
-        UnknownCase: for a name without a mark.
-    """
-    (case,) = select([name])
-    mark = next((mark for mark in case.all_marks if mark.name == name), None)
-    if mark is None:
-        raise UnknownCase(f"{name!r} is a case; its marks are {', '.join(mark.name for mark in case.all_marks)}.")
-    return mark, _once(case.name, quick)[name]
-
-
-@functools.cache
-def _once(name, quick):
-    (scores,) = verify([CASES[name]], quick)
-    if scores.failure:
-        raise SwmodelError(scores.failure)
-    return scores.values
 
 
 def verify(
@@ -173,22 +155,23 @@ def print_values(scores: Scores, wanted: Sequence[str] = ()) -> None:
             print(f"{name}={scores.values[name]:.6g}", flush=True)
 
 
-def list_cases(cases: Sequence[Case], console: Console | None = None) -> None:
+def list_cases(cases: Sequence[Case]) -> None:
     """A row for each case."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("case", "group", "what it tests", "source"):
         table.add_column(column, overflow="fold")
     for case in cases:
         table.add_row(case.name, case.group, escape(f"{case.title}: {case.tests}"), escape(case.source))
-    (console or Console(highlight=False)).print(table)
+    Console(highlight=False).print(table)
 
 
-def print_table(found: Sequence[Scores], console: Console | None = None) -> None:
+def print_table(found: Sequence[Scores]) -> None:
     """A line for each case, a row for each of its marks, and a line that counts the cases."""
-    console = console or Console(highlight=False)
+    console = Console(highlight=False)
     width = max((len(mark.name) for scores in found for mark, *_ in scores.verdicts), default=0)
     for scores in found:
-        console.print(f"[bold]{escape(scores.case.title)}[/bold]{escape(_where(scores))}")
+        where = f"  {scores.case.source}" + f"; {scores.resolutions}" * bool(scores.resolutions)
+        console.print(f"[bold]{escape(scores.case.title)}[/bold]{escape(where)}")
         if scores.failure:
             console.print(f"  {WORDS[False]} {escape(scores.failure)}")
         table = Table(box=None, padding=(0, 1, 0, 2), show_header=False)
@@ -202,13 +185,6 @@ def print_table(found: Sequence[Scores], console: Console | None = None) -> None
         for text in dict.fromkeys(mark.published for mark, *_ in scores.verdicts if mark.published):
             console.print(f"  [dim]published: {escape(text)}[/dim]")
     console.print(summary(found))
-
-
-def _where(scores):
-    """The source and the resolutions of a case."""
-    used = scores.case.quick if scores.quick else scores.case.resolutions
-    resolutions = f"; {', '.join(str(n) for n in used)}" if used else ""
-    return f"  {scores.case.source}{resolutions}"
 
 
 def summary(found: Sequence[Scores]) -> str:
@@ -233,11 +209,6 @@ section { margin-top: 2.5rem; }
 VERDICTS = {True: '<span class="pass">pass</span>', False: '<span class="fail">fail</span>', None: ""}
 
 
-def write_page(found: Sequence[Scores], file: Path) -> None:
-    """Write `page(found)` to a file."""
-    file.write_text(page(found), encoding="utf-8")
-
-
 def page(found: Sequence[Scores]) -> str:
     """The page as text: an overview, then each case with its equation, marks and figure."""
     overview = "".join(_overview_row(scores) for scores in found)
@@ -259,8 +230,10 @@ def page(found: Sequence[Scores]) -> str:
 
 
 def _overview_row(scores):
-    case = scores.case
-    mark, value = _main_mark(scores.verdicts)
+    """The case with its main mark: the first that is missed; else the first one with a range, or the first one."""
+    case, rank = scores.case, {False: 0, True: 1, None: 2}
+    first = min(scores.verdicts, key=lambda verdict: rank[verdict[2]], default=None)
+    mark, value = ("", "") if first is None else (first[0].name, shown(first[1]))
     return (
         f'<tr><td><a href="#{case.name}">{html.escape(case.title)}</a></td><td>{html.escape(case.tests)}</td>'
         f'<td>{html.escape(case.source)}</td><td><code>{mark}</code></td><td class="number">{value}</td>'
@@ -268,19 +241,12 @@ def _overview_row(scores):
     )
 
 
-def _main_mark(verdicts):
-    """(name, value) of the first mark that is missed; otherwise of the first one with a range, or of the first one."""
-    rank = {False: 0, True: 1, None: 2}
-    first = min(verdicts, key=lambda verdict: rank[verdict[2]], default=None)
-    return ("", "") if first is None else (first[0].name, shown(first[1]))
-
-
 def _section(scores):
-    case = scores.case
-    used = case.quick if scores.quick else case.resolutions
+    case, doi = scores.case, html.escape(scores.case.doi)
+    link = f', <a href="https://doi.org/{doi}">doi:{doi}</a>' if doi else ""
     facts = [
-        ("source", _source(case)),
-        ("resolutions", html.escape(", ".join(str(n) for n in used))),
+        ("source", html.escape(case.source) + link),
+        ("resolutions", html.escape(scores.resolutions)),
         ("norm", html.escape(case.norm)),
         ("time", f"{scores.seconds:.0f} s"),
     ]
@@ -290,14 +256,6 @@ def _section(scores):
         f'<section id="{case.name}"><h2>{html.escape(case.title)}</h2><p>It tests {html.escape(case.tests)}.</p>'
         f'<span class="equation">{html.escape(case.equation)}</span><table>{listed}</table>{failure}'
         f"{_marks(scores)}{_figure(scores)}</section>"
-    )
-
-
-def _source(case):
-    if not case.doi:
-        return html.escape(case.source)
-    return (
-        f'{html.escape(case.source)}, <a href="https://doi.org/{html.escape(case.doi)}">doi:{html.escape(case.doi)}</a>'
     )
 
 

@@ -247,7 +247,7 @@ def _sponge(side, wave, **velocities):
 
 def _current(wave):
     """The velocity u = eta sqrt(g / H) of a wave that enters in the west; 0 of water at rest."""
-    return _Records(wave.times, CELERITY / DEPTH * wave.values) if isinstance(wave, _Records) else 0.0
+    return sw.Records(wave.times, CELERITY / DEPTH * wave.values) if isinstance(wave, sw.Records) else 0.0
 
 
 def _model(boundaries):
@@ -283,21 +283,12 @@ def entered(kind: str) -> float:
     times = np.arange(0.0, 8 * PERIOD, 100.0)
     share = 0.5 - 0.5 * np.cos(np.pi * np.minimum(times / ramp, 1.0))
     values = np.broadcast_to((size * share * np.sin(angle(times)))[:, None, None], (times.size, 4, N))
-    model = _model((*SIDES[kind]("west", _Records(times, values)), *SIDES["sponge_and_flather"]("east")))
+    model = _model((*SIDES[kind]("west", sw.Records(times, values)), *SIDES["sponge_and_flather"]("east")))
     simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(STEP))
     simulation.run(steps=round(6 * PERIOD / STEP))
     now = np.asarray(simulation.state.eta)[0, N // 2]
     simulation.run(steps=round(PERIOD / 4 / STEP))
     return float(np.hypot(now, np.asarray(simulation.state.eta)[0, N // 2]) / size)
-
-
-class _Records:
-    """Time records of a parameter."""
-
-    cycle = None
-
-    def __init__(self, times, values):
-        self.times, self.values = times, values
 
 
 def _measure(kind):

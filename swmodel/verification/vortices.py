@@ -44,7 +44,7 @@ from ..runtime.compilation import jit
 from ..simulation.simulation import Simulation
 from ..stepping.explicit import RK4
 from ..stepping.loop import integrate
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on_points, run_until
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
 from .waves import BISHNU, wave_marks
 
 L, H, G = 1.0e6, 1000.0, 9.81
@@ -135,15 +135,8 @@ def drift(n: int, periodic: str, f: float, core: Discretisation) -> float:
 def _error(n):
     """The error after an hour and a half, in which a wave crosses half of the square, and a map."""
     model, exact = steady_model(n, "xy", 1e-4, FiniteDifferences())
-    final = run_until(model, RK4, exact, 0.5 * L / np.sqrt(G * H), 0.4 * L / n / np.sqrt(1.3 * G * H))
-    x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3
-    panel = Panel("elevation", "map", np.asarray(final.eta), x, y, ("x [km]", "y [km]"), "m")
-    return energy_norm(model, final, exact), panel
-
-
-def _twin():
-    model, exact = steady_model(8, "xy", 1e-4, FiniteDifferences())
-    return Twin(model, RK4(300.0), exact)
+    dt = 0.4 * L / n / np.sqrt(1.3 * G * H)
+    return error_at(0.5 * L / np.sqrt(G * H), model, lambda t: exact, dt, "elevation")
 
 
 Case(
@@ -155,10 +148,9 @@ Case(
     "steady",
     measure=lambda resolutions: convergence("manufactured", resolutions, _error),
     marks=wave_marks("manufactured", 5e-3, 5e-3),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, when a wave has crossed half of the square",
-    twin=_twin,
+    twin=lambda: Twin(*steady_model(8, "xy", 1e-4, FiniteDifferences()), RK4(300.0)),
 )
 
 
@@ -238,7 +230,7 @@ def _measure_speed(forms: tuple) -> Outcome:
 
 def _soliton_twin():
     model = _model(32, 16)
-    return Twin(model, RK4(SOLITON_STEP), on_points(model, start))
+    return Twin(model, on_points(model, start), RK4(SOLITON_STEP))
 
 
 Case(

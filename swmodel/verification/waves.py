@@ -27,7 +27,7 @@ from ..dynamics.momentum import BetaPlane, FPlane
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import RK4
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on_points, run_until
+from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
 
 F, G, H, L = 1e-4, 10.0, 1000.0, 5e6  # [s-1], [m s-2], [m], [m]
 C = np.sqrt(G * H)
@@ -49,21 +49,20 @@ def _model(n, periodic):
     return ShallowWater(grid, H, gravity=G, coriolis=FPlane(F), linear=True, communicator="serial")
 
 
-def _error(n, periodic, exact, end, title):
-    """The error at time `end` of the solution exact(x, y, t) -> (u, v, eta), and a map of eta there."""
-    model = _model(n, periodic)
-    state = on_points(model, lambda x, y: exact(x, y, 0.0))
-    final = run_until(model, RK4, state, end, 0.5 * L / n / C)
-    wanted = on_points(model, lambda x, y: exact(x, y, end))
-    x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3
-    panel = Panel(title, "map", np.asarray(final.eta), x, y, ("x [km]", "y [km]"), "m")
-    return energy_norm(model, final, wanted), panel
+def _converging(name, periodic, exact, end, title):
+    """The function `measure` of a Case: the error at time `end` of exact(x, y, t) -> (u, v, eta), and a map of eta."""
+
+    def error(n):
+        model = _model(n, periodic)
+        return error_at(end, model, lambda t: on_points(model, lambda x, y: exact(x, y, t)), 0.5 * L / n / C, title)
+
+    return lambda resolutions: convergence(name, resolutions, error)
 
 
 def _twin(periodic, exact):
     def make():
         model = _model(8, periodic)
-        return Twin(model, RK4(600.0), on_points(model, lambda x, y: exact(x, y, 0.0)))
+        return Twin(model, on_points(model, lambda x, y: exact(x, y, 0.0)), RK4(600.0))
 
     return make
 
@@ -77,21 +76,15 @@ def kelvin(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return 0.0 * eta, -C / H * eta, eta
 
 
-def _kelvin(resolutions: tuple) -> Outcome:
-    one = lambda n: _error(n, "y", kelvin, 0.5 * L / C, "elevation after half a period")  # noqa: E731
-    return convergence("kelvin", resolutions, one)
-
-
 Case(
     name="kelvin",
     title="Coastal Kelvin wave",
     tests="pressure gradient against the Coriolis force at a wall",
     **BISHNU,
     equation="eta = sum_m cos(2 pi m (y + c t) / L) exp(-x f / c),  v = - c eta / H,  u = 0;  c^2 = g H",
-    measure=_kelvin,
+    measure=_converging("kelvin", "y", kelvin, 0.5 * L / C, "elevation after half a period"),
     marks=wave_marks("kelvin", 5e-3, 0.035),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, at half a period",
     twin=_twin("y", kelvin),
 )
@@ -113,22 +106,15 @@ def inertia_gravity(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return u, v, np.cos(phase)
 
 
-def _inertia_gravity(resolutions: tuple) -> Outcome:
-    end = 2 * np.pi / OMEGA
-    one = lambda n: _error(n, "xy", inertia_gravity, end, "elevation after a period")  # noqa: E731
-    return convergence("inertia_gravity", resolutions, one)
-
-
 Case(
     name="inertia_gravity",
     title="Inertia-gravity wave",
     tests="dispersion by rotation, doubly periodic",
     **BISHNU,
     equation="omega^2 = f^2 + g H (k^2 + l^2),  eta = cos(k x + l y - omega t)",
-    measure=_inertia_gravity,
+    measure=_converging("inertia_gravity", "xy", inertia_gravity, 2 * np.pi / OMEGA, "elevation after a period"),
     marks=wave_marks("inertia_gravity", 1.5e-2, 0.055),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, after a period",
     twin=_twin("xy", inertia_gravity),
 )
@@ -139,30 +125,21 @@ Case(
 WIDTH = 0.08 * L
 
 
-def _bump_modes(modes=40):
-    """(k_m, eta_m) of a Gaussian ridge along y, centred in the periodic interval L."""
-    k = 2 * np.pi * np.arange(modes) / L
-    size = WIDTH * np.sqrt(2 * np.pi) / L * np.exp(-0.5 * (k * WIDTH) ** 2)
-    return k, np.where(k > 0, 2.0, 1.0) * size
-
-
 def adjustment(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
-    """A ridge at rest at t = 0: each Fourier mode keeps its potential vorticity and radiates the rest."""
+    """A Gaussian ridge along y, in the middle of the periodic interval L, at rest at t = 0.
+
+    Each of its Fourier modes keeps its potential vorticity and radiates the rest.
+    """
+    wavenumbers = 2 * np.pi * np.arange(40) / L
+    sizes = WIDTH * np.sqrt(2 * np.pi) / L * np.exp(-0.5 * (wavenumbers * WIDTH) ** 2)
     u = v = eta = 0.0 * (x + y)
-    for k, size in zip(*_bump_modes()):
+    for k, size in zip(wavenumbers, np.where(wavenumbers > 0, 2.0, 1.0) * sizes):
         omega = np.sqrt(F**2 + (C * k) ** 2)
         cos, sin = np.cos(k * (x - 0.5 * L)), np.sin(k * (x - 0.5 * L))
         eta = eta + size * cos * (F**2 + (C * k) ** 2 * np.cos(omega * t)) / omega**2
         u = u + size * sin * G * k * np.sin(omega * t) / omega
         v = v - size * sin * G * k * F * (1 - np.cos(omega * t)) / omega**2
     return u, v, eta
-
-
-def _adjustment(resolutions: tuple) -> Outcome:
-    end = 0.4 * L / C
-    return convergence(
-        "adjustment", resolutions, lambda n: _error(n, "xy", adjustment, end, "elevation as the waves leave")
-    )
 
 
 Case(
@@ -172,10 +149,9 @@ Case(
     tests="conservation of potential vorticity in a disturbance, and the waves that radiate from it",
     source="Gill (1982), sections 7.2 and 7.3",
     equation="eta_k(t) = eta_k(0) [f^2 + g H k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + g H k^2",
-    measure=_adjustment,
+    measure=_converging("adjustment", "xy", adjustment, 0.4 * L / C, "elevation as the waves leave"),
     marks=wave_marks("adjustment", 5e-3, 0.055, ""),
-    resolutions=(32, 64, 128),
-    quick=(16, 32),
+    **SQUARES,
     norm="energy, relative, after 0.4 L / c",
     twin=_twin("xy", adjustment),
 )
@@ -264,19 +240,14 @@ class ChannelMode:
     def error(self, n: int) -> tuple[float, Panel]:
         """The error after a quarter of the period, and a map."""
         model, end = self.model(n), 0.5 * np.pi / abs(self.solution[0])
-        state = on_points(model, lambda x, y: self.fields(x, y, 0.0))
+        exact = lambda t: on_points(model, lambda x, y: self.fields(x, y, t))  # noqa: E731
         fastest = np.sqrt(self.gravity * (self.depth + max(self.slope, 0.0) * self.width))
-        final = run_until(model, RK4, state, end, 0.7 * self.width / n / fastest)
-        x, y = model.grid.x_centres / 1e3, model.grid.y_centres / 1e3
-        panel = Panel(
-            "elevation after a quarter of a period", "map", np.asarray(final.eta), x, y, ("x [km]", "y [km]"), "m"
-        )
-        return energy_norm(model, final, on_points(model, lambda x, y: self.fields(x, y, end))), panel
+        return error_at(end, model, exact, 0.7 * self.width / n / fastest, "elevation after a quarter of a period")
 
     def twin(self) -> Twin:
         """A small form of the case, on 8 x 8 cells."""
         model = self.model(8)
-        return Twin(model, RK4(1000.0), on_points(model, lambda x, y: self.fields(x, y, 0.0)))
+        return Twin(model, on_points(model, lambda x, y: self.fields(x, y, 0.0)), RK4(1000.0))
 
 
 PLANETARY = ChannelMode(beta=2e-11)
@@ -304,8 +275,7 @@ def _case(name, title, tests, equation, mode, drift):
         equation=equation,
         measure=measure,
         marks=(*wave_marks(name, 5e-3, 0.012), Mark(f"{name}_leading_order", meaning)),
-        resolutions=(32, 64, 128),
-        quick=(16, 32),
+        **SQUARES,
         norm="energy, relative, after a quarter of a period; against the eigenmode, exact in y",
         twin=mode.twin,
     )

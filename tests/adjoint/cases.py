@@ -29,35 +29,28 @@ def sea_floor():
     return np.where(np.random.default_rng(2).random((NY, NX)) < 0.15, 0.0, 1000.0 + 100.0 * random(1))
 
 
+def small(engine, **terms):
+    grid, uplift = sw.CartesianGrid(NX, NY, (0.0, 7e4), (0.0, 6e4)), sw.BottomMotion([0.0], random(6, 1, NY, NX))
+    options = {"coriolis": sw.FPlane(1e-4), "engine": engine, "source": uplift, "communicator": "serial"}
+    return sw.ShallowWater(grid, sea_floor(), **options, **terms)
+
+
 @functools.cache
 def everything(engine="arrays"):
     """Islands, an open side, wind and tide in time records at uneven times, an uplift, drag and viscosity."""
-    return sw.ShallowWater(
-        sw.CartesianGrid(NX, NY, (0.0, 7e4), (0.0, 6e4)),
-        sea_floor(),
-        coriolis=sw.FPlane(1e-4),
-        engine=engine,
+    return small(
+        engine,
         forcing=(sw.WindStress(x=Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX)), y=0.1),),
         dissipation=(sw.QuadraticDrag(2.5e-3), sw.Laplacian(100.0)),
         boundaries=(sw.Sponge("east", width=2e4, rate=1e-4), sw.Flather("west", elevation=Records([0, 300], TIDE))),
-        source=sw.BottomMotion([0.0], random(6, 1, NY, NX)),
-        communicator="serial",
     )
 
 
 @functools.cache
 def basin(engine="arrays"):
     """Islands, wind in time records at uneven times, an uplift, drag: little to compile."""
-    return sw.ShallowWater(
-        sw.CartesianGrid(NX, NY, (0.0, 7e4), (0.0, 6e4)),
-        sea_floor(),
-        coriolis=sw.FPlane(1e-4),
-        engine=engine,
-        forcing=(sw.WindStress(x=Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX))),),
-        dissipation=(sw.QuadraticDrag(2.5e-3),),
-        source=sw.BottomMotion([0.0], random(6, 1, NY, NX)),
-        communicator="serial",
-    )
+    wind = sw.WindStress(x=Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX)))
+    return small(engine, forcing=(wind,), dissipation=(sw.QuadraticDrag(2.5e-3),))
 
 
 def moving(model):

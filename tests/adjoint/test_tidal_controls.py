@@ -108,7 +108,6 @@ def test_departures_of_harmonic_constants_are_linear_and_their_gradient_is_that_
     at = lambda h: problem.value_and_gradient(space.add(p, h, d))[0]  # noqa: E731  (compiled already)
     residuals = [abs(at(h) - J - h * slope) for h in (2e-3, 1e-3)]
     assert np.log2(residuals[0] / residuals[1]) > 1.9
-    assert departures.by_gauge(readings).sum() == pytest.approx(2 * J, rel=1e-12)
     np.testing.assert_allclose(departures.scaled(departures.compared(change)), forward)
 
 
@@ -150,33 +149,17 @@ def test_a_tide_of_numbers_cannot_change_along_a_side():
 # -- from a file -----------------------------------------------------------------------------------------------------
 
 CASE = """\
-[run]
-until = "{until}"
-start = 2020-03-04T00:00:00Z
-engine = "arrays"
-[grid]
-type = "cartesian"
-nx = 8
-ny = 4
-x = [0, 400e3]
-y = [0, 200e3]
-[bathymetry]
-type = "flat"
-depth = "50 m"
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-[[dissipation]]
-type = "quadratic_drag"
-coefficient = 2.5e-3
+run = {{until = "{until}", start = 2020-03-04T00:00:00Z, engine = "arrays"}}
+grid = {{type = "cartesian", nx = 8, ny = 4, x = [0, 400e3], y = [0, 200e3]}}
+bathymetry = {{type = "flat", depth = "50 m"}}
+coriolis = {{type = "f_plane", f0 = 1e-4}}
+dissipation = [{{type = "quadratic_drag", coefficient = 2.5e-3}}]
+stepper = {{type = "forward_backward", dt = 1000}}
 [[boundary]]
 type = "flather"
 sides = "west"
 [boundary.incoming]
 constituents.M2 = {{amplitude = "{amplitude} + 0 * x", phase = "{phase} + 0 * x"}}
-[stepper]
-type = "forward_backward"
-dt = 1000
 """
 INVERSION = """
 [inversion]
@@ -213,8 +196,7 @@ def test_an_inversion_of_constants_in_a_file_finds_the_tide_at_the_side_and_at_a
     (tmp_path / "gauges.csv").write_text("\n".join(rows) + "\n")
     first = CASE.format(until="2 day", amplitude="0.4", phase="20") + INVERSION.format(until="37.5 hour")
     (tmp_path / "case.toml").write_text(first)
-    status, printed, errors = command("invert", tmp_path / "case.toml", "-o", tmp_path / "out")
-    assert status == 0, errors
+    printed, errors = command.ok("invert", tmp_path / "case.toml", "-o", tmp_path / "out")
     assert "inland" in errors + printed and "1 withheld: median error" in printed
     with xr.open_dataset(tmp_path / "out" / "inversion.nc") as found:
         side = found["boundary_0_incoming_amplitude_M2_analysis"].values[:, 0]

@@ -14,7 +14,6 @@ import os
 import re
 import resource
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
@@ -84,41 +83,22 @@ def steps_of(path, output):
     """What is unclear about a few steps of an accepted experiment; None if nothing is."""
     from swmodel.simulation.simulation import Simulation
 
+    from .inputs import Hung, at_most, status_of
+
     whole = Simulation.run
     text, before = io.StringIO(), os.getcwd()
-    signal.signal(signal.SIGALRM, _out_of_time)
-    signal.alarm(RUN_SECONDS)
     Simulation.run = lambda self, until=None, progress=None: whole(
         self, steps=max(1, min(STEPS, round(until / self.dt) - self.step)), progress=progress
     )
     try:
-        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-            status = _status(["run", str(path), "-o", str(output), "--overwrite", "-q"])
-    except TimeoutError:
+        with at_most(RUN_SECONDS), contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            status = status_of(["run", str(path), "-o", str(output), "--overwrite", "-q"])
+    except Hung:
         return f"a run of {STEPS} steps had not ended after {RUN_SECONDS} s"
     finally:
-        signal.alarm(0)
         Simulation.run = whole
         os.chdir(before)
     return _unclear(status, text.getvalue())
-
-
-def _out_of_time(*_):
-    raise TimeoutError
-
-
-def _status(arguments):
-    from swmodel.cli import main
-
-    try:
-        main(arguments)
-    except SystemExit as ended:
-        return ended.code or 0
-    except TimeoutError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever comes through is what this looks for
-        return f"{type(error).__name__}: {error}"
-    return 0
 
 
 def _unclear(status, text):

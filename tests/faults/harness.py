@@ -21,6 +21,7 @@ import numpy as np
 from swmodel.errors import SwmodelError
 from swmodel.runtime import launch
 
+from ..studies import BOX
 from .flips import read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,40 +30,13 @@ STOPPED = threading.Event()  # set by INT and TERM: parts end after the trial un
 FOREIGN = ("Traceback", "--debug to see", "Segmentation", "Bus error", "core dumped")
 
 CASE = """\
-[run]
-title = "A bump in a box"
-until = "{until}"
-[grid]
-type = "cartesian"
-nx = 24
-ny = 16
-x = [0, "240 km"]
-y = [0, "160 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[initial]
-type = "gaussian"
-amplitude = "10 cm"
-centre = ["100 km", 80e3]
-radius = "30 km"
-[stepper]
-type = "ab2"
-dt = 15
-[output]
-folder = "{folder}"
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta", "u", "v"]
-every = "{fields}"
-[output.gauges]
-file = "gauges.nc"
-positions.A = [120e3, 80e3]
-[output.maxima]
-file = "maxima.nc"
-[output.restart]
-file = "restart.nc"
-every = "{restart}"
+run = {{title = "A bump in a box", until = "{until}"}}
+stepper = {{type = "ab2", dt = 15}}
+output.folder = "{folder}"
+output.fields = [{{file = "fields.nc", variables = ["eta", "u", "v"], every = "{fields}"}}]
+output.gauges = {{file = "gauges.nc", positions.A = [120e3, 80e3]}}
+output.maxima = {{file = "maxima.nc"}}
+output.restart = {{file = "restart.nc", every = "{restart}"}}
 """
 OUTPUTS = ("fields.nc", "gauges.nc", "maxima.nc", "restart.nc")
 
@@ -70,7 +44,7 @@ OUTPUTS = ("fields.nc", "gauges.nc", "maxima.nc", "restart.nc")
 def write_case(folder, until="1000 day", fields="10 min", restart="5 min"):
     """The experiment's file, with outputs in folder/output."""
     path = Path(folder) / "case.toml"
-    path.write_text(CASE.format(folder=path.parent / "output", until=until, fields=fields, restart=restart))
+    path.write_text(BOX + CASE.format(folder=path.parent / "output", until=until, fields=fields, restart=restart))
     return path
 
 

@@ -183,8 +183,8 @@ NOISE = (RuntimeWarning, UserWarning)
 LONGEST = 700  # characters of one sentence, the name of the file left out
 
 
-class _Hung(BaseException):
-    """A check took too long."""
+class Hung(BaseException):
+    """A command took too long."""
 
 
 def outcome(path, seconds=60):
@@ -204,9 +204,9 @@ def outcome(path, seconds=60):
     try:
         with warnings.catch_warnings(record=True) as noise, contextlib.redirect_stdout(out):
             warnings.simplefilter("always")
-            with contextlib.redirect_stderr(err), _at_most(seconds):
-                status = _status(["check", str(path)])
-    except _Hung:
+            with contextlib.redirect_stderr(err), at_most(seconds):
+                status = status_of(["check", str(path)])
+    except Hung:
         return "unclear", f"no answer within {seconds} s"
     finally:
         jax.config.update("jax_enable_x64", before)
@@ -220,7 +220,8 @@ def outcome(path, seconds=60):
     return ("accepted" if status == 0 else "refused"), message
 
 
-def _status(arguments):
+def status_of(arguments):
+    """The exit status of a command in this process, or the exception that came through."""
     from swmodel.cli import main
 
     try:
@@ -233,9 +234,11 @@ def _status(arguments):
 
 
 @contextlib.contextmanager
-def _at_most(seconds):
+def at_most(seconds):
+    """Raise Hung where the block takes longer; only in a main thread."""
+
     def stop(*_):
-        raise _Hung
+        raise Hung
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -4,29 +4,9 @@ import numpy as np
 
 __all__ = ["experiments"]
 
-RUN = """\
-[run]
-until = "2 hour"
-start = 2011-03-11T05:46:23
-"""
-
-PLANE = """\
-[grid]
-type = "cartesian"
-nx = 12
-ny = 10
-x = [0, "1200 km"]
-y = [0, "1000 km"]
-"""
-
-SPHERE = """\
-[grid]
-type = "spherical"
-nx = 12
-ny = 10
-longitude = [140, 152]
-latitude = [30, 40]
-"""
+RUN = 'run = {until = "2 hour", start = 2011-03-11T05:46:23}\n'
+PLANE = 'grid = {type = "cartesian", nx = 12, ny = 10, x = [0, "1200 km"], y = [0, "1000 km"]}\n'
+SPHERE = 'grid = {type = "spherical", nx = 12, ny = 10, longitude = [140, 152], latitude = [30, 40]}\n'
 
 GYRE = """\
 [bathymetry]
@@ -76,32 +56,14 @@ every = "1 hour"
 """
 
 TSUNAMI = """\
-[bathymetry]
-type = "file"
-file = "depth.nc"
-minimum_depth = "50 m"
-
-[coriolis]
-type = "rotating_sphere"
-
-[[dissipation]]
-type = "manning_drag"
-roughness = 0.025
-
-[[boundary]]
-type = "flather"
-sides = ["east", "south"]
-
-[[boundary]]
-type = "sponge"
-sides = "north"
-width = "200 km"
-rate = 1e-4
-
-[[forcing]]
-type = "wind_file"
-file = "wind.nc"
-drag = 1.3e-3
+bathymetry = {type = "file", file = "depth.nc", minimum_depth = "50 m"}
+coriolis = {type = "rotating_sphere"}
+dissipation = [{type = "manning_drag", roughness = 0.025}]
+boundary = [
+    {type = "flather", sides = ["east", "south"]},
+    {type = "sponge", sides = "north", width = "200 km", rate = 1e-4},
+]
+forcing = [{type = "wind_file", file = "wind.nc", drag = 1.3e-3}]
 
 [source]
 every = "30 s"
@@ -140,61 +102,21 @@ time = "1 hour"
 """
 
 TURBULENCE = """\
-[bathymetry]
-type = "flat"
-depth = 500
-
-[model]
-core = "pseudo_spectral"
-precision = "float64"
-
-[model.spectral]
-dealias = true
-
-[model.spectral.hyperviscosity]
-rate = "1 hour-1"
-order = 4
-
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-
-[initial]
-type = "random_vortices"
-speed = 0.1
-length = "600 km"
-seed = 3
-
-[ensemble]
-members = 2
-perturbation = "1 cm"
-radius = "300 km"
-"initial.speed" = [0.1, 0.2]
-
-[stepper]
-type = "rk4"
-fraction = 0.5
-
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "1 hour"
+bathymetry = {type = "flat", depth = 500}
+model.core = "pseudo_spectral"
+model.precision = "float64"
+model.spectral = {dealias = true, hyperviscosity = {rate = "1 hour-1", order = 4}}
+coriolis = {type = "f_plane", f0 = 1e-4}
+initial = {type = "random_vortices", speed = 0.1, length = "600 km", seed = 3}
+ensemble = {members = 2, perturbation = "1 cm", radius = "300 km", "initial.speed" = [0.1, 0.2]}
+stepper = {type = "rk4", fraction = 0.5}
+output.fields = [{file = "fields.nc", variables = ["eta"], every = "1 hour"}]
 """
 
 INVERSION = """\
-[bathymetry]
-type = "formula"
-depth = "1000 + 100 * sin(x / (100 * km))"
-
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-
-[initial]
-type = "gaussian"
-amplitude = 1
-centre = ["600 km", "500 km"]
-radius = "200 km"
+bathymetry = {type = "formula", depth = "1000 + 100 * sin(x / (100 * km))"}
+coriolis = {type = "f_plane", f0 = 1e-4}
+initial = {type = "gaussian", amplitude = 1, centre = ["600 km", "500 km"], radius = "200 km"}
 
 [stepper]
 type = "semi_implicit"
@@ -212,39 +134,16 @@ A = ["800 km", "500 km"]
 method = "incremental"
 loops = 2
 products = 4
-
-[[inversion.controls]]
-type = "balanced"
-deviation = "1 m"
-length = "300 km"
-
-[inversion.observations]
-type = "gauges"
-window = ["10 min", "1 hour"]
-
-[inversion.twin]
-seed = 1
-
-[inversion.twin.truth]
-"initial.amplitude" = 2
+controls = [{type = "balanced", deviation = "1 m", length = "300 km"}]
+observations = {type = "gauges", window = ["10 min", "1 hour"]}
+twin = {seed = 1, truth = {"initial.amplitude" = 2}}
 """
 
 DYE = """\
-[bathymetry]
-type = "flat"
-depth = "500 m"
-
-[model]
-gravity = 0.02
-
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-
-[[forcing]]
-type = "wind_stress"
-x = "0.1 * sin(2 * pi * y / (1000 * km))"
-y = 0.02
+bathymetry = {type = "flat", depth = "500 m"}
+model = {gravity = 0.02}
+coriolis = {type = "f_plane", f0 = 1e-4}
+forcing = [{type = "wind_stress", x = "0.1 * sin(2 * pi * y / (1000 * km))", y = 0.02}]
 
 [[tracer]]
 name = "dye"
@@ -269,39 +168,20 @@ sides = "west"
 type = "ssprk3"
 fraction = 0.6
 
-[[output.fields]]
-file = "fields.nc"
-variables = ["dye", "age"]
-every = "1 hour"
-
-[[output.fields]]
-file = "means.nc"
-variables = ["eta", "dye"]
-every = "1 hour"
-
-[output.gauges.positions]
-A = ["800 km", "500 km"]
+[output]
+fields = [
+    {file = "fields.nc", variables = ["dye", "age"], every = "1 hour"},
+    {file = "means.nc", variables = ["eta", "dye"], every = "1 hour"},
+]
+gauges = {positions = {A = ["800 km", "500 km"]}}
 """
 
 SOURCES = """\
-[bathymetry]
-type = "file"
-file = "depth.nc"
-variable = "z"
-
-[model]
-precision = "float64"
-
-[coriolis]
-type = "rotating_sphere"
-
-[[dissipation]]
-type = "quadratic_drag"
-coefficient = 2.5e-3
-
-[stepper]
-type = "forward_backward"
-dt = "1 min"
+bathymetry = {type = "file", file = "depth.nc", variable = "z"}
+model = {precision = "float64"}
+coriolis = {type = "rotating_sphere"}
+dissipation = [{type = "quadratic_drag", coefficient = 2.5e-3}]
+stepper = {type = "forward_backward", dt = "1 min"}
 
 [inversion]
 method = "green"
@@ -329,13 +209,7 @@ window = ["5 min", "2 hour"]
 
 [output]
 folder = "elsewhere"
-
-[output.gauges]
-file = "records.nc"
-
-[output.gauges.positions]
-A = [148.5, 36.5]
-B = [150.5, 33.5]
+gauges = {file = "records.nc", positions = {A = [148.5, 36.5], B = [150.5, 33.5]}}
 """
 
 
@@ -350,7 +224,7 @@ def experiments(folder):
     xr.Dataset({"z": (("lat", "lon"), depth, {"units": "m"})}, axes).to_netcdf(folder / "depth.nc")
     wind = {name: (("lat", "lon"), 5.0 + 0.0 * depth, {"units": "m s-1"}) for name in ("u10", "v10")}
     xr.Dataset(wind, axes).to_netcdf(folder / "wind.nc")
-    periodic = PLANE + 'periodic = "xy"\n'
+    periodic = PLANE.replace("}", ', periodic = "xy"}')
     return {
         "gyre": f"{RUN}\n{PLANE}\n{GYRE}",
         "tsunami": f"{RUN}\n{SPHERE}\n{TSUNAMI}",

@@ -47,21 +47,28 @@ def write_owi(path, parts=2, offset=0.0, scale=1.0):
     return path
 
 
+def write_group(data, name, lon, lat, minutes, winds, units="m s-1"):
+    """Add a group of winds, (U10, V10), to an open netCDF file."""
+    group = data.createGroup(name)
+    for axis, size in (("time", len(minutes)), ("yi", lat.size), ("xi", lon.size)):
+        group.createDimension(axis, size)
+    time = group.createVariable("time", "i8", ("time",))
+    time.units, time[:] = "minutes since 2020-09-10T00:00:00", minutes
+    for key, values in (("lon", lon), ("lat", lat[:, None])):
+        axis = group.createVariable(key, "f8", ("yi", "xi"))
+        axis.units = "degrees_east" if key == "lon" else "degrees_north"
+        axis[:] = np.broadcast_to(values, (lat.size, lon.size))
+    for key, values in zip(("U10", "V10"), winds):
+        wind = group.createVariable(key, "f4", ("time", "yi", "xi"))
+        wind.units, wind[:] = units, values
+    return group
+
+
 def write_groups(path):
     with netCDF4.Dataset(path, "w") as data:
         data.group_order = "Main"
-        group = data.createGroup("Main")
-        for name, size in (("time", 3), ("yi", LAT.size), ("xi", LON.size)):
-            group.createDimension(name, size)
-        time = group.createVariable("time", "i8", ("time",))
-        time.units, time[:] = "minutes since 2020-09-10T00:00:00", [0, 30, 60]
-        for name, values in (("lon", LON), ("lat", LAT[:, None])):
-            axis = group.createVariable(name, "f8", ("yi", "xi"))
-            axis.units = "degrees_east" if name == "lon" else "degrees_north"
-            axis[:] = np.broadcast_to(values, (LAT.size, LON.size))
-        for part, name in enumerate(("U10", "V10")):
-            wind = group.createVariable(name, "f4", ("time", "yi", "xi"))
-            wind.units, wind[:] = "m s-1", np.stack([field(k, part) for k in range(3)])
+        winds = [np.stack([field(k, part) for k in range(3)]) for part in range(2)]
+        group = write_group(data, "Main", LON, LAT, [0, 30, 60], winds)
         pressure = group.createVariable("PSFC", "f4", ("time", "yi", "xi"))
         pressure.units, pressure[:] = "mb", np.stack([1000.0 + field(k) for k in range(3)])
     return path
@@ -125,20 +132,9 @@ def write_nest(path, minutes=(30, 45, 60), units="m s-1"):
     write_groups(path)
     with netCDF4.Dataset(path, "a") as data:
         data.group_order = "Main Landfall"
-        group = data.createGroup("Landfall")
         lon, lat = -89.0 + 0.1 * np.arange(11), 25.5 + 0.1 * np.arange(9)
-        for name, size in (("time", len(minutes)), ("yi", lat.size), ("xi", lon.size)):
-            group.createDimension(name, size)
-        time = group.createVariable("time", "i8", ("time",))
-        time.units, time[:] = "minutes since 2020-09-10T00:00:00", minutes
-        for name, values in (("lon", lon), ("lat", lat[:, None])):
-            axis = group.createVariable(name, "f8", ("yi", "xi"))
-            axis.units = "degrees_east" if name == "lon" else "degrees_north"
-            axis[:] = np.broadcast_to(values, (lat.size, lon.size))
-        for part, name in enumerate(("U10", "V10")):
-            wind = group.createVariable(name, "f4", ("time", "yi", "xi"))
-            wind.units = units
-            wind[:] = np.stack([np.full((lat.size, lon.size), 100.0 + 10.0 * part + m) for m in minutes])
+        winds = [[np.full((lat.size, lon.size), 100.0 + 10.0 * k + m) for m in minutes] for k in range(2)]
+        write_group(data, "Landfall", lon, lat, minutes, winds, units)
     return path
 
 

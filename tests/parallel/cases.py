@@ -12,8 +12,12 @@ from swmodel.adjoint.verification.examination import PROBES, Probe
 from swmodel.adjoint.verification.verification import verify
 from swmodel.fields.variables import layer_of
 from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.parallel.traffic import traffic
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launchers import launched_ranks
+from swmodel.simulation.program import advance, start_carry
+from swmodel.simulation.stopping import Health
+from swmodel.stepping.loop import pack_state
 
 NX, NY = 13, 11
 RANKS = launched_ranks()
@@ -63,17 +67,27 @@ def sphere():
     return sw.SphericalGrid(NX, NY, (120.0, 180.0), (15.0, 60.0))
 
 
+def cyclone():
+    """A storm over `sphere`."""
+    pressure = {"central_pressure": (94000.0, 96000.0), "radius": 6e5, "b": (1.2, 1.6)}
+    return sw.Cyclone((0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), **pressure)
+
+
 def globe():
     return sw.SphericalGrid(NX, NY, (-180.0, 180.0), (-90.0, 90.0))
+
+
+def sea(grid, **options):
+    """A ShallowWater over `sea_floor`, on an f-plane or the rotating sphere."""
+    earth = sw.RotatingSphere() if grid.spherical else sw.FPlane(1e-4)
+    return sw.ShallowWater(grid, sea_floor(), **{"coriolis": earth, **options})
 
 
 LAYERS = sw.Layers(thickness=(100.0, 150.0), densities=(1000.0, 1005.0, 1010.0))
 CASES = {
     "walls and islands": lambda **o: (
-        sw.ShallowWater(
+        sea(
             plane(),
-            sea_floor(),
-            coriolis=sw.FPlane(1e-4),
             side=sw.NoSlip(),
             dissipation=(sw.Laplacian(100.0), sw.QuadraticDrag(2.5e-3)),
             forcing=(sw.WindStress(x=lambda x, y: 0.1 * np.cos(y / 2e4)),),
@@ -82,21 +96,12 @@ CASES = {
         sw.AB2(10.0),
     ),
     "doubly periodic": lambda **o: (
-        sw.ShallowWater(
-            plane("xy"),
-            sea_floor(),
-            coriolis=sw.FPlane(1e-4),
-            momentum=sw.ArakawaLamb(),
-            dissipation=(sw.Biharmonic(1e9),),
-            **o,
-        ),
+        sea(plane("xy"), momentum=sw.ArakawaLamb(), dissipation=(sw.Biharmonic(1e9),), **o),
         sw.AB3(10.0),
     ),
     "open sides of a sphere": lambda **o: (
-        sw.ShallowWater(
+        sea(
             sphere(),
-            sea_floor(),
-            coriolis=sw.RotatingSphere(),
             momentum=sw.EnstrophyConserving(),
             boundaries=(sw.Flather(), sw.Sponge(width=8e5, rate=1e-4)),
             dissipation=(sw.ManningDrag(0.025),),
@@ -106,9 +111,8 @@ CASES = {
         sw.ForwardBackward(60.0),
     ),
     "three layers": lambda **o: (
-        sw.ShallowWater(
+        sea(
             plane("x"),
-            sea_floor(),
             coriolis=sw.BetaPlane(1e-4, 2e-11),
             layers=LAYERS,
             forcing=(sw.WindStress(x=0.1),),
@@ -118,10 +122,7 @@ CASES = {
         ),
         sw.ForwardBackward(10.0),
     ),
-    "both poles": lambda **o: (
-        sw.ShallowWater(globe(), sea_floor(), coriolis=sw.RotatingSphere(), **o),
-        sw.SSPRK3(200.0),
-    ),
+    "both poles": lambda **o: (sea(globe(), **o), sw.SSPRK3(200.0)),
 }
 
 
@@ -149,6 +150,15 @@ def steps(model, stepper, number):
     """The State after `number` steps from `start`."""
     dynamics = model.dynamics(stepper, steps=number)
     return run(dynamics, stepper, start(model), number)[0]
+
+
+def sent(model, state, stepper):
+    """The Count of the messages of one step."""
+    run, dt = sw.Simulation(model, state, stepper), float(stepper.dt)
+    dynamics, monitors = model.interval(run.halo, 0, dt), (Health.of(model, dt), {})
+    carry = start_carry(run, pack_state(dynamics, run.stepper, (run.state, run.history)))
+    four, five = (traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5))
+    return (five - four).total
 
 
 def all_ranks():

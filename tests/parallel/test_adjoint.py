@@ -40,14 +40,8 @@ def products(basis, parameters):
 
 def problem(communicator, periodic="x"):
     """Islands, walls along x, uneven tiles, a gauge's crest; fields, records, and numbers that every rank holds."""
-    model = sw.ShallowWater(
-        cases.plane(periodic),
-        cases.sea_floor(),
-        coriolis=sw.FPlane(1e-4),
-        forcing=(sw.WindStress(x=Records()),),
-        dissipation=(sw.QuadraticDrag(2.5e-3),),
-        communicator=communicator,
-    )
+    terms = {"forcing": sw.WindStress(x=Records()), "dissipation": sw.QuadraticDrag(2.5e-3)}
+    model = cases.sea(cases.plane(periodic), communicator=communicator, **terms)
     basis = model.scatter(np.stack([0.1 * cases.random(seed) for seed in (10, 11)]))
     own = adjoint.Transformed({"slip": np.array([0.3, -0.2]), "root": 1.5}, jax.tree_util.Partial(products, basis))
     controls = ["initial.eta", "depth", "gravity", "forcing.0.x", own]

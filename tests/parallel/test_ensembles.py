@@ -10,11 +10,8 @@ import xarray as xr
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.parallel import SerialCommunicator, make_communicator
-from swmodel.parallel.traffic import Count, traffic
-from swmodel.simulation.program import advance, start_carry
+from swmodel.parallel.traffic import Count
 from swmodel.simulation.simulation import Simulation
-from swmodel.simulation.stopping import Health
-from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 
 SHAPE, GAUGES = (cases.NY, cases.NX), {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}
@@ -136,16 +133,8 @@ def test_members_have_tracks_records_and_tides_of_their_own():
 
 def test_members_travel_in_the_messages_of_one(ranks, ensemble):
     """An ensemble of three sends as many messages as one run, three times as long."""
-
-    def sent(model, state):
-        run = Simulation(model, state, sw.AB2(10.0))
-        monitors = (Health.of(model, 10.0), {})
-        dynamics = model.interval(run.halo, 0, 10.0)
-        carry = start_carry(run, pack_state(dynamics, run.stepper, (run.state, run.history)))
-        programs = [traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)]
-        return (programs[1] - programs[0]).total
-
-    one, all_three = sent(ensemble.models[0], start(ensemble.models[0])), sent(ensemble, ensemble.initial)
+    one = cases.sent(ensemble.models[0], start(ensemble.models[0]), sw.AB2(10.0))
+    all_three = cases.sent(ensemble, ensemble.initial, sw.AB2(10.0))
     assert all_three == Count(one.messages, 3 * one.bytes, 0)
     assert one.messages == cases.neighbours(ranks.layout)
 

@@ -11,6 +11,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.parallel import make_communicator
+from tests.gridded import write_axes
 
 from . import cases
 
@@ -27,10 +28,7 @@ def winds(tmp_path_factory):
     axes = {"time": ("seconds", 120.0 * np.arange(4)), "lat": ("degrees_north", np.arange(10.0, 66.0, 5.0))}
     axes["lon"] = "degrees_east", np.arange(115.0, 186.0, 5.0)
     with netCDF4.Dataset(path, "w") as file:
-        for name, (units, values) in axes.items():
-            file.createDimension(name, values.size)
-            axis = file.createVariable(name, "f8", name)
-            axis.units, axis[:] = units, values
+        write_axes(file, axes)
         wind = file.createVariable("u10", "f4", tuple(axes))
         wind.units, wind[:] = "m s-1", 10.0 + random.standard_normal(wind.shape)
     return path
@@ -38,21 +36,12 @@ def winds(tmp_path_factory):
 
 def ocean(communicator, engine, winds):
     gusts = sw.FunctionOfTime(lambda x, y, t: 3.0 + np.sin(0.1 * x + 0.01 * t) * np.cos(0.2 * y), 600.0, every=120.0)
-    cyclone = sw.Cyclone(
-        (0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), central_pressure=(94000.0, 96000.0), radius=6e5, b=(1.2, 1.6)
-    )
-    return sw.ShallowWater(
+    wind = sw.Wind(x=sw.FileRecords(winds, "u10"), y=gusts)
+    return cases.sea(
         cases.sphere(),
-        cases.sea_floor(),
-        coriolis=sw.RotatingSphere(),
         communicator=communicator,
         engine=engine,
-        forcing=(
-            sw.TidalPotential(),
-            sw.SelfAttraction(0.09),
-            cyclone,
-            sw.Wind(x=sw.FileRecords(winds, "u10"), y=gusts),
-        ),
+        forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cases.cyclone(), wind),
         dissipation=(sw.InternalWaveDrag(np.abs(50.0 * cases.random(8))),),
         boundaries=(sw.Flather(("west", "south"), elevation=sw.InverseBarometer(0.1)),),
     )
@@ -88,14 +77,9 @@ def test_records_of_a_file_are_read_by_every_rank_for_its_own_tile(layout, winds
 
     def final(communicator, engine):
         tide = sw.Tide({"M2": (lambda x, y: 0.5 + 0.01 * x - 0.02 * y, 40.0)})
-        model = sw.ShallowWater(
-            cases.sphere(),
-            cases.sea_floor(),
-            communicator=communicator,
-            engine=engine,
-            forcing=(sw.Wind(x=sw.FileRecords(winds, "u10"), y=3.0),),
-            boundaries=(sw.Flather(("west", "north"), incoming=tide),),
-        )
+        parts = {"forcing": sw.Wind(x=sw.FileRecords(winds, "u10"), y=3.0), "coriolis": None}
+        sides = sw.Flather(("west", "north"), incoming=tide)
+        model = cases.sea(cases.sphere(), communicator=communicator, engine=engine, boundaries=sides, **parts)
         return model, sw.Simulation(model, cases.start(model), sw.ForwardBackward(60.0)).run(steps=STEPS)
 
     cases.assert_runs_equal(final, make_communicator("auto", (cases.NY, cases.NX), layout), "arrays")

@@ -24,14 +24,8 @@ def pressure(x, y):
 
 def ocean(communicator, engine):
     grid = sw.SphericalGrid(cases.NX, cases.NY, (-180.0, 180.0), (-70.0, 84.0))
-    return sw.ShallowWater(
-        grid,
-        cases.sea_floor(),
-        coriolis=sw.RotatingSphere(),
-        communicator=communicator,
-        engine=engine,
-        forcing=(sw.SelfAttractionLoading(degree=5, every=120.0), sw.AirPressure(pressure)),
-    )
+    forcing = sw.SelfAttractionLoading(degree=5, every=120.0), sw.AirPressure(pressure)
+    return cases.sea(grid, communicator=communicator, engine=engine, forcing=forcing)
 
 
 def fields_of(state):

@@ -18,6 +18,16 @@ from . import cases
 COMPILED = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 
 
+def assert_close(family, states, expected):
+    """Every field of every grid is, on the root, to rounding that of one rank."""
+    for name, state in states.items():
+        for field, values in state:
+            whole = family.models[name].gather(values)
+            if whole is not None:
+                scale = np.abs(np.asarray(expected[name][field])).max()
+                np.testing.assert_allclose(whole, expected[name][field], rtol=0, atol=1e-12 * scale, err_msg=field)
+
+
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
 @pytest.mark.verify
 @pytest.mark.parametrize(
@@ -41,13 +51,7 @@ def test_a_run_on_several_ranks_is_that_of_one(engine, layers):
     alone = nested.family(nests, communicator=SerialCommunicator(), **options)
     expected = nested.final(alone, stepper, 10, eta=nested.bump)
     family = nested.family(nests, **options)
-    after = nested.final(family, stepper, 10, eta=nested.bump)
-    for name, state in after.items():
-        for field, values in state:
-            whole = family.models[name].gather(values)
-            if whole is not None:
-                scale = np.abs(np.asarray(expected[name][field])).max()
-                np.testing.assert_allclose(whole, expected[name][field], rtol=0, atol=1e-12 * scale, err_msg=field)
+    assert_close(family, nested.final(family, stepper, 10, eta=nested.bump), expected)
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
@@ -57,12 +61,7 @@ def test_members_on_several_ranks_are_those_of_one():
     alone = sw.family_of_members(*nested.members(SerialCommunicator()))
     expected = sw.NestedSimulation(*alone, stepper).run(steps=5)
     family, states = sw.family_of_members(*nested.members())
-    for name, state in sw.NestedSimulation(family, states, stepper).run(steps=5).items():
-        for field, values in state:
-            whole = family.models[name].gather(values)
-            if whole is not None:
-                scale = np.abs(np.asarray(expected[name][field])).max()
-                np.testing.assert_allclose(whole, expected[name][field], rtol=0, atol=1e-12 * scale, err_msg=field)
+    assert_close(family, sw.NestedSimulation(family, states, stepper).run(steps=5), expected)
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")

@@ -25,10 +25,8 @@ PERIOD = 12.42 * 3600.0
 
 
 def ocean(communicator, engine):
-    return sw.ShallowWater(
+    return cases.sea(
         cases.plane(),
-        cases.sea_floor(),
-        coriolis=sw.FPlane(1e-4),
         communicator=communicator,
         engine=engine,
         forcing=(OWN.TidalForce(1e-5 * cases.random(3), PERIOD),),

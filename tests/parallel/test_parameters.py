@@ -19,7 +19,7 @@ from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from tests.derivatives import linearised
 
-from . import cases
+from . import cases, test_tides
 
 STEPS = 3
 
@@ -55,9 +55,8 @@ def every_term():
 
 def on_plane(**options):
     terms, moving = every_term(), np.stack([0.0 * cases.random(3), cases.random(3)])
-    model = sw.ShallowWater(
+    model = cases.sea(
         cases.plane(),
-        cases.sea_floor(),
         coriolis=sw.BetaPlane(1e-4, 2e-10),
         dissipation=terms[1:-3],
         forcing=terms[:1],
@@ -70,28 +69,14 @@ def on_plane(**options):
 
 def small(**options):
     """What compiles in a moment: numbers, and columns of the Coriolis parameter."""
-    model = sw.ShallowWater(
-        cases.plane(),
-        cases.sea_floor(),
-        coriolis=sw.BetaPlane(1e-4, 2e-10),
-        dissipation=(sw.LinearDrag(1e-5),),
-        forcing=(sw.WindStress(x=0.1),),
-        linear=True,
-        **options,
-    )
+    terms = {"dissipation": sw.LinearDrag(1e-5), "forcing": sw.WindStress(x=0.1)}
+    model = cases.sea(cases.plane(), coriolis=sw.BetaPlane(1e-4, 2e-10), linear=True, **terms, **options)
     return model, sw.AB2(10.0)
 
 
 def on_sphere(**options):
-    model = sw.ShallowWater(
-        cases.sphere(),
-        cases.sea_floor(),
-        coriolis=sw.RotatingSphere(),
-        dissipation=(sw.Laplacian(100.0),),
-        boundaries=(sw.Flather("east"),),
-        **options,
-    )
-    return model, sw.SemiImplicit(500.0)
+    terms = {"dissipation": sw.Laplacian(100.0), "boundaries": sw.Flather("east")}
+    return cases.sea(cases.sphere(), **terms, **options), sw.SemiImplicit(500.0)
 
 
 def spectral(engine, **options):
@@ -110,22 +95,14 @@ def spectral(engine, **options):
 
 def tides(**options):
     """Tides at open sides, the potential, attraction, a storm with its inverse barometer, and internal waves."""
-    pairs = {
-        name: (0.3 * (1.0 + 0.1 * cases.random(k)), 40.0 * cases.random(k + 9))
-        for k, name in enumerate("M2 K1".split())
-    }
-    cyclone = sw.Cyclone(
-        (0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), central_pressure=(94000.0, 96000.0), radius=6e5, b=(1.2, 1.6)
-    )
-    model = sw.ShallowWater(
+    tide = test_tides.tide(0.3, "M2", "K1")
+    model = cases.sea(
         cases.sphere(),
-        cases.sea_floor(),
-        coriolis=sw.RotatingSphere(),
-        forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cyclone),
+        forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cases.cyclone()),
         dissipation=(sw.InternalWaveDrag(np.abs(50.0 * cases.random(8))), sw.QuadraticDrag(2.5e-3)),
         boundaries=(
-            sw.Flather("west", incoming=sw.Tide(pairs)),
-            sw.Clamped("east", sw.Tide(pairs)),
+            sw.Flather("west", incoming=tide),
+            sw.Clamped("east", tide),
             sw.Flather("south", elevation=sw.InverseBarometer(0.1)),
         ),
         **options,

@@ -13,17 +13,11 @@ STEPPER = sw.ForwardBackward(10.0)
 
 
 def ocean(communicator, engine):
-    return sw.ShallowWater(
-        cases.plane(),
-        cases.sea_floor(),
-        coriolis=sw.FPlane(1e-4),
-        communicator=communicator,
-        engine=engine,
-        boundaries=(
-            sw.ChapmanFlather(("west", "north"), incoming=tide(0.5, "M2")),
-            sw.RadiationNudging(("east", "south"), incoming=tide(0.3, "K1"), inward=600.0),
-        ),
+    sides = (
+        sw.ChapmanFlather(("west", "north"), incoming=tide(0.5, "M2")),
+        sw.RadiationNudging(("east", "south"), incoming=tide(0.3, "K1"), inward=600.0),
     )
+    return cases.sea(cases.plane(), communicator=communicator, engine=engine, boundaries=sides)
 
 
 def run(communicator, engine):

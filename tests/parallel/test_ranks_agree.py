@@ -47,8 +47,7 @@ def test_a_hundred_steps_equal_those_of_one_rank(case, layout, reference):
 
 def write_products(folder, communicator, engine):
     """Run one period of M12 in a channel with islands, and write every product that a run sums up to `folder`."""
-    options = {"linear": True, "communicator": communicator, "engine": engine}
-    model = sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **options)
+    model = cases.sea(cases.plane("x"), linear=True, communicator=communicator, engine=engine)
     made = sw.Simulation(model, cases.start(model), sw.ForwardBackward(30.0))
     made.harmonics(folder / "harmonics.nc", ("M12",), variables=("eta", "u", "v"))
     made.means(
@@ -125,33 +124,23 @@ def test_the_gradient_of_a_gauge_on_one_rank_equals_that_of_one_rank(name, layou
 LAND = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
 
 
+def channel(**options):
+    return cases.sea(cases.plane("x"), **options)
+
+
 def open_layers(**options):
-    side, options = sw.Flather("north"), {"coriolis": sw.FPlane(1e-4), "layers": cases.LAYERS} | options
-    return sw.ShallowWater(cases.plane("x"), cases.sea_floor(), boundaries=side, **options)
+    return channel(boundaries=sw.Flather("north"), layers=cases.LAYERS, **options)
 
 
 IMPLICIT = {
     "free surface, islands and open sides": (
-        lambda **o: sw.ShallowWater(
-            cases.plane(), cases.sea_floor(), coriolis=sw.FPlane(1e-4), boundaries=(sw.Flather(("east", "north")),), **o
-        ),
+        lambda **o: cases.sea(cases.plane(), boundaries=sw.Flather(("east", "north")), **o),
         sw.SemiImplicit(500.0, solver=LAND),
     ),
-    "free surface, islands and lakes between walls": (
-        lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
-        sw.SemiImplicit(500.0, solver=LAND),
-    ),
-    "rigid lid, lakes and islands": (
-        lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
-        sw.RigidLid(500.0, solver=LAND),
-    ),
+    "free surface, islands and lakes between walls": (channel, sw.SemiImplicit(500.0, solver=LAND)),
+    "rigid lid, lakes and islands": (channel, sw.RigidLid(500.0, solver=LAND)),
     "layers under a free surface with an open side": (open_layers, sw.SemiImplicit(200.0, solver=LAND)),
-    "layers under a rigid lid": (
-        lambda **o: sw.ShallowWater(
-            cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), layers=cases.LAYERS, **o
-        ),
-        sw.RigidLid(200.0, solver=LAND),
-    ),
+    "layers under a rigid lid": (lambda **o: channel(layers=cases.LAYERS, **o), sw.RigidLid(200.0, solver=LAND)),
     "flat and doubly periodic": (
         lambda **o: sw.ShallowWater(cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), **o),
         sw.SemiImplicit(500.0),

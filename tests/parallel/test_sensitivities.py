@@ -39,10 +39,7 @@ class Together(costs.TileCost):
 
 
 def problem(communicator):
-    grid = cases.plane("x")
-    model = sw.ShallowWater(
-        grid, cases.sea_floor(), coriolis=sw.FPlane(1e-4), communicator=communicator, engine="arrays"
-    )
+    model = cases.sea(cases.plane("x"), communicator=communicator, engine="arrays")
     parts = tuple((weight, part.on_tile(model, STEPPER.dt, 0, STEPS)) for weight, part in PARTS)
     return Problem(model, STEPPER, cases.start(model), STEPS, Together(parts), ("initial.eta", "initial.v", "depth"))
 

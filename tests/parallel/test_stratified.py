@@ -9,14 +9,7 @@ from swmodel import adjoint, elliptic
 from . import cases
 
 pytestmark = pytest.mark.verify
-CONTROLS = [
-    "initial.eta_3",
-    "initial.dye_2",
-    "depth",
-    "layers.densities",
-    "layers.thickness",
-    "dissipation.1.coefficient",
-]
+CONTROLS = "initial.eta_3 initial.dye_2 depth layers.densities layers.thickness dissipation.1.coefficient".split()
 
 
 IMPLICIT = sw.SemiImplicit(100.0, solver=elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13))

@@ -22,18 +22,12 @@ def tide(size, *names, ramp=0.0):
 
 
 def ocean(communicator, engine):
-    return sw.ShallowWater(
-        cases.plane(),
-        cases.sea_floor(),
-        coriolis=sw.FPlane(1e-4),
-        communicator=communicator,
-        engine=engine,
-        boundaries=(
-            sw.Clamped("west", tide(0.5, "M2", "O1")),
-            sw.Flather(("south", "east"), elevation=tide(0.2, "K1"), incoming=tide(0.3, "M2", ramp=100.0)),
-            sw.Sponge("north", width=4e4, rate=1e-4, elevation=tide(0.4, "S2")),
-        ),
+    sides = (
+        sw.Clamped("west", tide(0.5, "M2", "O1")),
+        sw.Flather(("south", "east"), elevation=tide(0.2, "K1"), incoming=tide(0.3, "M2", ramp=100.0)),
+        sw.Sponge("north", width=4e4, rate=1e-4, elevation=tide(0.4, "S2")),
     )
+    return cases.sea(cases.plane(), communicator=communicator, engine=engine, boundaries=sides)
 
 
 def run(communicator, engine, stages=1):
@@ -58,15 +52,9 @@ def test_a_clamped_side_that_is_cut_equals_that_of_one_rank(layout):
     """Cells next to the side read the flow through their faces across it, so that one more ghost cell is needed."""
 
     def end(communicator, engine):
-        model = sw.ShallowWater(
-            cases.plane(),
-            100.0,
-            communicator=communicator,
-            linear=True,
-            engine=engine,
-            coriolis=sw.FPlane(1e-3),
-            boundaries=(sw.Clamped(("west", "south"), tide(0.5, "M2")),),
-        )
+        options = {"communicator": communicator, "linear": True, "engine": engine, "coriolis": sw.FPlane(1e-3)}
+        sides = sw.Clamped(("west", "south"), tide(0.5, "M2"))
+        model = sw.ShallowWater(cases.plane(), 100.0, boundaries=sides, **options)
         return model, sw.Simulation(model, cases.start(model), sw.SSPRK3(10.0)).run(steps=2)
 
     cases.assert_runs_equal(end, make_communicator("auto", (cases.NY, cases.NX), layout), "arrays")

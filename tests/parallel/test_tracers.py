@@ -39,15 +39,7 @@ def model_of(case, communicator, engine="arrays"):
     """Islands and uneven tiles, periodic in both directions or with open sides and a sponge."""
     options = {"periodic": {}, "open": {"boundaries": (sw.Flather(), sw.Sponge("east", width=3e4, rate=1e-4))}}[case]
     grid = cases.plane("xy" if case == "periodic" else "")
-    return sw.ShallowWater(
-        grid,
-        cases.sea_floor(),
-        coriolis=sw.FPlane(1e-4),
-        tracers=tracers(),
-        communicator=communicator,
-        engine=engine,
-        **options,
-    )
+    return cases.sea(grid, tracers=tracers(), communicator=communicator, engine=engine, **options)
 
 
 def start(model):
@@ -101,16 +93,8 @@ def square(state, equations):
 
 def gradient(communicator):
     model = model_of("open", communicator, "auto")
-    controls = [
-        "initial.dye",
-        "initial.ink",
-        "initial.eta",
-        "tracer.0.diffusivity",
-        "tracer.1.diffusivity",
-        "tracer.0.source",
-        "tracer.1.flux",
-        "tracer.0.outside",
-    ]
+    controls = [*(f"initial.{name}" for name in ("dye", "ink", "eta")), "tracer.0.diffusivity", "tracer.1.diffusivity"]
+    controls += ["tracer.0.source", "tracer.1.flux", "tracer.0.outside"]
     cost = adjoint.FinalState(square)
     problem = adjoint.Problem(model, sw.ForwardBackward(30.0), start(model), STEPS, cost, controls)
     J, found = problem.value_and_gradient()

@@ -8,10 +8,6 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.dynamics.clock import Time
 from swmodel.parallel import SerialCommunicator, make_communicator
-from swmodel.parallel.traffic import traffic
-from swmodel.simulation.program import advance, start_carry
-from swmodel.simulation.stopping import Health
-from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.transported import Content
 
@@ -70,15 +66,7 @@ def test_the_gradient_is_that_of_one_rank(ranks):
 
 def test_it_travels_in_the_messages_of_the_others(ranks):
     """A step has as many messages with it as without it, a third longer."""
-
-    def sent(ocean):
-        run = sw.Simulation(ocean, start(ocean), sw.AB2(DT))
-        monitors = (Health.of(ocean, DT), {})
-        dynamics = ocean.interval(run.halo, 0, DT)
-        carry = start_carry(run, pack_state(dynamics, run.stepper, (run.state, run.history)))
-        programs = [traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)]
-        return (programs[1] - programs[0]).total
-
-    alone, carried = sent(model(ranks, tracers=False)), sent(model(ranks))
+    oceans = model(ranks, tracers=False), model(ranks)
+    alone, carried = (cases.sent(ocean, start(ocean), sw.AB2(DT)) for ocean in oceans)
     assert carried.messages == alone.messages == cases.neighbours(ranks.layout)
     assert 3 * carried.bytes == 4 * alone.bytes

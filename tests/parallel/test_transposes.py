@@ -96,14 +96,8 @@ TWO_RANKS = cases.RANKS > 1
 def model_of(grid=None, coriolis=None, **options):
     communicator = make_communicator("auto", (cases.NY, cases.NX), LAYOUT)
     assert communicator.size == cases.RANKS
-    return sw.ShallowWater(
-        grid or cases.plane(),
-        cases.sea_floor(),
-        coriolis=coriolis or sw.FPlane(1e-3),
-        engine="arrays",
-        communicator=communicator,
-        **options,
-    )
+    options |= {"coriolis": coriolis or sw.FPlane(1e-3), "engine": "arrays", "communicator": communicator}
+    return cases.sea(grid or cases.plane(), **options)
 
 
 def fields_of(dynamics):

@@ -20,15 +20,7 @@ from swmodel.simulation.program import Carry, advance
 from swmodel.simulation.stopping import Health
 from swmodel.stepping.loop import pack_state
 
-SENDING = (
-    "shift",
-    "all_to_all_ranks",
-    "sum_of_ranks",
-    "broadcast_from_root",
-    "gather_tiles",
-    "scatter_tiles",
-    "maximum_of_ranks",
-)
+SENDING = "shift all_to_all_ranks sum_of_ranks broadcast_from_root gather_tiles scatter_tiles maximum_of_ranks".split()
 SAME = ("broadcast_from_root", "maximum_of_ranks")
 
 

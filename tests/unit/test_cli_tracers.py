@@ -33,10 +33,8 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.verify
 def test_a_run_writes_what_is_resumed_and_drawn(folder, command):
-    status, out, _ = command("run", "e.toml", "--until", "30 min")
-    assert status == 0, out
-    status, out, _ = command("resume", "restart.nc", "--until", "1 hour")
-    assert status == 0, out
+    command.ok("run", "e.toml", "--until", "30 min")
+    command.ok("resume", "restart.nc", "--until", "1 hour")
     with netCDF4.Dataset("fields.nc") as file:
         assert file["dye"].units == "kg m-3" and file["dye"].dimensions == ("time", "yh", "xh")
         np.testing.assert_allclose(file["age"][:], file["time"][:][:, None, None] * np.ones((6, 8)), rtol=1e-6)
@@ -45,8 +43,7 @@ def test_a_run_writes_what_is_resumed_and_drawn(folder, command):
         resumed = np.asarray(file["dye"][-1])
     with netCDF4.Dataset("gauges.nc") as file:
         assert file["dye"].shape == (1, 7) and np.ptp(file["dye"][:]) > 0
-    status, out, _ = command("run", "e.toml", "--overwrite")
-    assert status == 0, out
+    command.ok("run", "e.toml", "--overwrite")
     with netCDF4.Dataset("fields.nc") as file:
         np.testing.assert_array_equal(file["dye"][-1], resumed)
     status, out, _ = command("plot", "fields.nc", "--kind", "maps", "--variable", "dye", "-o", "dye.png")
@@ -55,8 +52,7 @@ def test_a_run_writes_what_is_resumed_and_drawn(folder, command):
 
 def test_an_ensemble_varies_a_tracers_diffusivity(folder, command):
     (folder / "e.toml").write_text(TEXT + '[ensemble]\n"tracer.0.diffusivity" = [0, 1e4]\n')
-    status, out, _ = command("run", "e.toml")
-    assert status == 0, out
+    command.ok("run", "e.toml")
     with netCDF4.Dataset("fields.nc") as file:
         last = np.asarray(file["dye"][-1])
         assert np.var(last[1]) < 0.99 * np.var(last[0])

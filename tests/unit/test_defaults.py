@@ -29,14 +29,8 @@ COUNTERPARTS = {
 DERIVED = {
     section: section.part
     for known in (
-        physics.CORIOLIS,
-        physics.GRIDS,
-        physics.STEPPERS,
-        physics.FORCING,
-        physics.DISSIPATION,
-        physics.BOUNDARY,
-        adjoint_section.COSTS,
-        scenario.PRODUCTS,
+        *(physics.CORIOLIS, physics.GRIDS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY),
+        *(adjoint_section.COSTS, scenario.PRODUCTS),
     )
     for section in known.values()
     if section is not physics.WindFile
@@ -49,29 +43,10 @@ WRITTEN = {
     (physics.INTERNAL_WAVES, "roughness"): (None, dataclasses.MISSING),  # it may follow from rough_bottom
 }
 # Keys whose Python counterpart is no constructor's argument, or that only files have.
-OTHERWISE = {
-    "dt",
-    "fraction",
-    "solver",
-    "preconditioner",
-    "tolerance",
-    "iterations",
-    "precision",
-    "file",
-    "title",
-    "layout",
-    "devices",
-    "communicator",
-    "engine",
-    "variable",
-    "u",
-    "v",
-    "spectral",
-    "until",
-    "gauges",
-    "positions",
-    "window",
-}
+OTHERWISE = set(
+    "dt fraction solver preconditioner tolerance iterations precision file title layout devices communicator engine "
+    "variable u v spectral until gauges positions window".split()
+)
 
 
 def sections():

@@ -80,38 +80,18 @@ def test_devices_cannot_be_made_once_jax_has_started():
 
 CLI = "from swmodel.cli import main; main()"
 EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 13
-ny = 11
-x = ["0 km", "130 km"]
-y = ["0 km", "110 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-[model]
-precision = "float64"
-[initial]
-type = "gaussian"
-amplitude = "1 m"
-centre = ["60 km", "50 km"]
-radius = "20 km"
-[stepper]
-type = "ab2"
-dt = 10
-[run]
-until = "10 min"
+run = {until = "10 min"}
+grid = {type = "cartesian", nx = 13, ny = 11, x = ["0 km", "130 km"], y = ["0 km", "110 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+coriolis = {type = "f_plane", f0 = 1e-4}
+model = {precision = "float64"}
+initial = {type = "gaussian", amplitude = "1 m", centre = ["60 km", "50 km"], radius = "20 km"}
+stepper = {type = "ab2", dt = 10}
 [output]
 gauges = {positions = {middle = ["60 km", "40 km"]}}
 maxima = {}
 restart = {every = "5 min"}
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta", "u", "v"]
-every = "5 min"
+fields = [{file = "fields.nc", variables = ["eta", "u", "v"], every = "5 min"}]
 """
 
 

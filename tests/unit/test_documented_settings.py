@@ -23,90 +23,29 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Experiments of which a block may be a part.
 SPHERE = """
-[run]
-start = 2011-03-11T05:46:23
-until = "31 day"
-
-[grid]
-type = "spherical"
-nx = 30
-ny = 20
-longitude = [140, 155]
-latitude = [30, 40]
-
-[bathymetry]
-type = "flat"
-depth = "4 km"
-
-[coriolis]
-type = "rotating_sphere"
-
-[initial]
-type = "gaussian"
-amplitude = "1 m"
-radius = "100 km"
-centre = [145, 35]
-
-[source]
-file = "faults_satake2013.csv"
-
-[stepper]
-type = "ssprk3"
-dt = 10.0
-
-[[dissipation]]
-type = "laplacian"
-viscosity = 100.0
-
-[[boundary]]
-type = "flather"
-sides = "west"
-incoming = {constituents = {M2 = {amplitude = 1.0, phase = 0.0}}}
-
-[output.gauges.positions]
-21418 = [148.655, 38.735]
+run = {start = 2011-03-11T05:46:23, until = "31 day"}
+grid = {type = "spherical", nx = 30, ny = 20, longitude = [140, 155], latitude = [30, 40]}
+bathymetry = {type = "flat", depth = "4 km"}
+coriolis = {type = "rotating_sphere"}
+initial = {type = "gaussian", amplitude = "1 m", radius = "100 km", centre = [145, 35]}
+source = {file = "faults_satake2013.csv"}
+stepper = {type = "ssprk3", dt = 10.0}
+dissipation = [{type = "laplacian", viscosity = 100.0}]
+boundary = [{type = "flather", sides = "west", incoming = {constituents = {M2 = {amplitude = 1.0, phase = 0.0}}}}]
+output.gauges.positions.21418 = [148.655, 38.735]
 """
 PLANE = """
-[run]
-start = 2011-03-11T05:46:23
-until = "31 day"
-
-[grid]
-type = "cartesian"
-nx = 30
-ny = 20
-x = [0, "300 km"]
-y = [0, "200 km"]
-
-[bathymetry]
-type = "flat"
-depth = "100 m"
-
-[stepper]
-type = "ssprk3"
-dt = 10.0
+run = {start = 2011-03-11T05:46:23, until = "31 day"}
+grid = {type = "cartesian", nx = 30, ny = 20, x = [0, "300 km"], y = [0, "200 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+stepper = {type = "ssprk3", dt = 10.0}
 """
 GLOBE = """
-[run]
-until = "1 day"
-
-[grid]
-type = "spherical"
-nx = 36
-ny = 18
-longitude = [0, 360]
-latitude = [-90, 90]
-
-[bathymetry]
-type = "flat"
-depth = "4 km"
-
-[coriolis]
-type = "rotating_sphere"
-
-[stepper]
-type = "ssprk3"
-dt = 10.0
+run = {until = "1 day"}
+grid = {type = "spherical", nx = 36, ny = 18, longitude = [0, 360], latitude = [-90, 90]}
+bathymetry = {type = "flat", depth = "4 km"}
+coriolis = {type = "rotating_sphere"}
+stepper = {type = "ssprk3", dt = 10.0}
 """
 RECORDS = "# records.toml\n"
 FILES = re.compile(r"there is no (file|folder)|: no file is named")

@@ -22,7 +22,6 @@ import swmodel as sw
 from swmodel.cli import app
 from swmodel.cli.files import library
 from swmodel.errors import ConfigError
-from swmodel.runtime import launch
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
 
@@ -48,18 +47,10 @@ def script(document):
 
 
 @pytest.fixture
-def a_users_process(monkeypatch, tmp_path):
-    """As a user's script finds things: no strict types, a folder of its own; the devices are there already."""
+def in_a_folder(a_users_process, monkeypatch, tmp_path):
+    """A user's process in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(launch, "configure_process", lambda *arguments, **options: None)
     monkeypatch.syspath_prepend(ROOT)
-    usual = {"jax_numpy_dtype_promotion": "standard", "jax_numpy_rank_promotion": "allow"}
-    before = {name: getattr(jax.config, name) for name in usual}
-    for name, value in usual.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
 
 
 def executed(document):
@@ -109,7 +100,7 @@ def step_each(models):
 
 @pytest.mark.verify
 @pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda d: f"{d.parent.name}/{d.name}")
-def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, a_users_process, models, capsys):
+def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, in_a_folder, models, capsys):
     names = executed(document)
     step_each(models)  # of an example that only makes its model
     if document in NOTEBOOKS:  # what a notebook prints is finite
@@ -139,13 +130,13 @@ def test_a_model_that_cannot_take_a_step_would_be_noticed(models):
 
 
 @pytest.mark.verify
-def test_a_river_adds_its_water(a_users_process):
+def test_a_river_adds_its_water(in_a_folder):
     names = executed(ROOT / "docs" / "questions.md")
     assert names["added"] == pytest.approx(names["discharge"] * 6 * 3600.0, rel=1e-4)
 
 
 @pytest.mark.verify
-def test_the_cost_of_a_record_is_that_of_the_series_at_its_gauge(a_users_process):
+def test_the_cost_of_a_record_is_that_of_the_series_at_its_gauge(in_a_folder):
     names = executed(ROOT / "docs" / "own_records.md")
     with netCDF4.Dataset("gauges.nc") as file:
         model = np.interp(names["time"], file["time"][:], file["eta"][0].astype(float))

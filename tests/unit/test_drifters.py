@@ -362,23 +362,13 @@ def test_tracks_are_drawn_without_lines_across_a_seam_and_with_the_land_of_field
 
 
 EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 8
-ny = 8
-x = ["0 km", "8 km"]
-y = ["0 km", "8 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[stepper]
-type = "rk4"
-dt = "10 s"
+run = {{until = "1 h"}}
+grid = {{type = "cartesian", nx = 8, ny = 8, x = ["0 km", "8 km"], y = ["0 km", "8 km"]}}
+bathymetry = {{type = "flat", depth = "100 m"}}
+stepper = {{type = "rk4", dt = "10 s"}}
 [output.drifters]
 every = "10 min"
 {drifters}
-[run]
-until = "1 h"
 """
 
 

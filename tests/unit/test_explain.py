@@ -10,20 +10,10 @@ from swmodel.stencils import native
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
 CASE = """\
-[run]
-until = 60
-[grid]
-type = "cartesian"
-nx = 16
-ny = 12
-x = [0, 2e4]
-y = [0, 1.5e4]
-[bathymetry]
-type = "flat"
-depth = 10
-[stepper]
-type = "{stepper}"
-dt = 10
+run = {{until = 60}}
+grid = {{type = "cartesian", nx = 16, ny = 12, x = [0, 2e4], y = [0, 1.5e4]}}
+bathymetry = {{type = "flat", depth = 10}}
+stepper = {{type = "{stepper}", dt = 10}}
 [[dissipation]]
 type = "laplacian"
 viscosity = 10

@@ -19,6 +19,7 @@ from swmodel.forcing.file_records import StressRecords
 from swmodel.grids.remapping import Remapping
 from swmodel.parallel import make_communicator
 from swmodel.parallel.serial import OneTileCommunicator
+from tests.gridded import write_axes
 from tests.unit.test_tiles import peak_of
 
 START = datetime.datetime(2008, 9, 10, 0, 30)
@@ -44,11 +45,8 @@ def weather(hours=7):
 def written(path, fields, lon=LON, lat=LAT, units=UNITS, calendar="standard", since="2008-09-10"):
     with netCDF4.Dataset(path, "w") as file:
         hours = len(next(iter(fields.values())))
-        axes = ("time", f"hours since {since}", np.arange(float(hours))), ("lat", "degrees_north", lat)
-        for name, unit, values in (*axes, ("lon", "degrees_east", lon)):
-            file.createDimension(name, values.size)
-            axis = file.createVariable(name, "f8", name)
-            axis.units, axis[:] = unit, values
+        time = f"hours since {since}", np.arange(float(hours))
+        write_axes(file, {"time": time, "lat": ("degrees_north", lat), "lon": ("degrees_east", lon)})
         file["time"].calendar = calendar
         for name, values in fields.items():
             variable = file.createVariable(name, "f4", ("time", "lat", "lon"), fill_value=-1e30)
@@ -176,12 +174,8 @@ def test_gradients_with_records_of_a_file_are_those_with_resident_ones(file):
 def many_records(path, hours):
     """Winds of 5 m/s in records that no chunk of the file holds."""
     with netCDF4.Dataset(path, "w") as file:
-        lon, lat, times = np.arange(-180.0, 180.0), np.arange(-90.0, 91.0), np.arange(float(hours))
-        axes = ("lat", "degrees_north", lat), ("lon", "degrees_east", lon)
-        for name, units, values in (("time", "hours since 2008-09-10", times), *axes):
-            file.createDimension(name, values.size)
-            axis = file.createVariable(name, "f8", name)
-            axis.units, axis[:] = units, values
+        lat, lon = ("degrees_north", np.arange(-90.0, 91.0)), ("degrees_east", np.arange(-180.0, 180.0))
+        write_axes(file, {"time": ("hours since 2008-09-10", np.arange(float(hours))), "lat": lat, "lon": lon})
         for name in ("u10", "v10"):
             wind = file.createVariable(name, "i2", ("time", "lat", "lon"), chunksizes=(1, 181, 360))
             wind.units, wind.scale_factor, wind.add_offset = "m s-1", 0.001, 37.767
@@ -491,8 +485,7 @@ def test_an_experiment_names_files_by_a_pattern_or_a_list(file, tmp_path, comman
     parts(tmp_path, file, (slice(0, 3), slice(3, 7)))
     path = tmp_path / "case.toml"
     path.write_text(CASE)
-    status, _, errors = command("check", path)
-    assert status == 0, errors
+    command.ok("check", path)
     number = 1 + CASE.splitlines().index('file = "part_*.nc"')
     listed = '["part_1.nc", "part_0.nc"]'
     for change, sentence in (

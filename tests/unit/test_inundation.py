@@ -34,17 +34,19 @@ def beach(reach, thickness=0.5, ny=6, nx=20, **attributes):
     )
 
 
+def wave_on_a_beach(**options):
+    """(a ShallowWater with a shore, its state with a wave)."""
+    grid, options = sw.CartesianGrid(24, 8, (0.0, 240.0), (0.0, 80.0)), {"wetting": sw.WettingDrying(), **options}
+    bed = lambda x, y: 4.0 - 0.03 * x + 0.0 * y  # noqa: E731
+    model = sw.ShallowWater(grid, bed, momentum=sw.MomentumConserving(), **options)
+    return model, model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2)) + 0.0 * y)
+
+
 @pytest.fixture(scope="module")
 def flood(tmp_path_factory):
     """The folder of all files of a run over a beach, with two files of fields."""
     folder = tmp_path_factory.mktemp("flood")
-    model = sw.ShallowWater(
-        sw.CartesianGrid(24, 8, (0.0, 240.0), (0.0, 80.0)),
-        lambda x, y: 4.0 - 0.03 * x + 0.0 * y,
-        momentum=sw.MomentumConserving(),
-        wetting=sw.WettingDrying(),
-    )
-    state = model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2)) + 0.0 * y)
+    model, state = wave_on_a_beach()
     made = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.4), title="A beach")
     made.write(folder / "fields.nc", ("eta", "u", "v"), every=8.0).write(folder / "a_speed.nc", ("speed",), every=16.0)
     made.maxima(folder / "maxima.nc", threshold=0.05).extremes(folder / "extremes.nc", threshold=0.05)
@@ -215,14 +217,8 @@ def test_the_thickness_of_a_file_is_nowhere_negative_in_single_precision(tmp_pat
 
 def rising(folder, threshold=0.05, **options):
     """A run over a beach that rises by 2 m at once, while a wave comes in."""
-    model = sw.ShallowWater(
-        sw.CartesianGrid(24, 8, (0.0, 240.0), (0.0, 80.0)),
-        lambda x, y: 4.0 - 0.03 * x + 0.0 * y,
-        momentum=sw.MomentumConserving(),
-        wetting=sw.WettingDrying(),
-        source=sw.BottomMotion((0.0, 0.4), np.array([0.0, 2.0])[:, None, None] * np.ones((2, 8, 24))),
-    )
-    state = model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2)))
+    lifted = sw.BottomMotion((0.0, 0.4), np.array([0.0, 2.0])[:, None, None] * np.ones((2, 8, 24)))
+    model, state = wave_on_a_beach(source=lifted)
     run = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.2), **options)
     run.write(folder / "fields.nc", ("eta",), every=4.0).extremes(folder / "extremes.nc")
     return run.maxima(folder / "maxima.nc", threshold=threshold).restart(folder / "restart.nc")

@@ -490,26 +490,21 @@ def basin(cells=64, **options):
     return model, model.state(u=0.1, eta=lambda x, y: np.exp(-((x - 1e5) ** 2 + (y - 2e5) ** 2) / 1e9))
 
 
+def assert_as_on_arrays(step_loop, stepper, cells, steps):
+    model, state = basin(cells)
+    dynamics, run = model.dynamics(stepper), jit(sw.integrate, static_argnums=3)
+    ours, arrays = (run(replace(dynamics, step_loop=x), stepper, state, steps) for x in (step_loop, ArrayStepLoop))
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(arrays)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+
+
 @pytest.mark.parametrize("kind", now([sw.AB2, sw.AB3, sw.RK4, sw.ForwardBackward], sw.AB3, sw.ForwardBackward))
 def test_every_stepper_gives_what_it_gives_on_arrays(kind):
-    model, state = basin(32)
-    dynamics, stepper = model.dynamics(kind(5.0)), kind(5.0)
-    run = jit(sw.integrate, static_argnums=3)
-    ours = run(replace(dynamics, step_loop=FusedStepLoop), stepper, state, 14)
-    arrays = run(replace(dynamics, step_loop=ArrayStepLoop), stepper, state, 14)
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(arrays)):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+    assert_as_on_arrays(FusedStepLoop, kind(5.0), 32, 14)
 
 
-def test_a_step_of_the_loops_of_a_gpu_is_that_of_arrays():
-    model, state = basin(64)
-    stepper = sw.AB2(4.0)
-    dynamics = model.dynamics(stepper)
-    run = jit(sw.integrate, static_argnums=3)
-    ours = run(replace(dynamics, step_loop=InterpretedStepLoop), stepper, state, 5)
-    arrays = run(replace(dynamics, step_loop=ArrayStepLoop), stepper, state, 5)
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(arrays)):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
+def test_steps_of_the_loops_of_a_gpu_are_those_of_arrays():
+    assert_as_on_arrays(InterpretedStepLoop, sw.AB2(4.0), 64, 5)
 
 
 @pytest.mark.parametrize("kind", [FusedStepLoop, later(InterpretedStepLoop)])

@@ -40,6 +40,9 @@ MVAPICH = {
     "MV2_COMM_WORLD_LOCAL_SIZE": "4",
 }
 PALS = {"PMI_SIZE": "8", "PMI_RANK": "5", "PALS_RANKID": "5", "PALS_LOCAL_RANKID": "1", "PALS_LOCAL_SIZE": "4"}
+PMI = {"PMI_SIZE": "4", "PMI_RANK": "3"}
+CRAY_PMI = {"PMI_SIZE": "8", "PMI_RANK": "5", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "4"}
+OLDER_PALS = {"PALS_RANKID": "5", "PALS_LOCAL_RANKID": "1"}
 VARIABLES = {*OPEN_MPI, *HYDRA, *SRUN, *MVAPICH, *PALS, "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"}
 VARIABLES |= {"XLA_PYTHON_CLIENT_PREALLOCATE"}
 
@@ -60,36 +63,32 @@ def started(monkeypatch):
     return start
 
 
-def test_open_mpi_is_recognised():
-    assert launch.launcher(OPEN_MPI) == launch.Launcher("Open MPI's mpirun 5.0.11", 8, 5, 1, 4)
-
-
-def test_hydra_is_recognised():
-    assert launch.launcher(HYDRA) == launch.Launcher("Hydra's mpirun (MPICH, Intel MPI)", 4, 3, 1, 2)
-
-
 @pytest.mark.parametrize(
-    "variables", [MVAPICH, {name.replace("MV2", "MVP"): number for name, number in MVAPICH.items()}, PALS]
+    "variables, name, ranks",
+    [
+        (OPEN_MPI, "Open MPI's mpirun 5.0.11", (8, 5, 1, 4)),
+        (SRUN | OPEN_MPI, "Open MPI's mpirun 5.0.11", (8, 5, 1, 4)),  # its daemons are a job step
+        (HYDRA, "Hydra's mpirun (MPICH, Intel MPI)", (4, 3, 1, 2)),
+        (MVAPICH, "MVAPICH's mpirun", (8, 5, 1, 4)),
+        ({key.replace("MV2", "MVP"): number for key, number in MVAPICH.items()}, "MVAPICH's mpirun", (8, 5, 1, 4)),
+        (PALS, "Cray's mpiexec (PALS)", (8, 5, 1, 4)),
+        (PALS | {"PALS_LOCAL_SIZE": ""}, "Cray's mpiexec (PALS)", (8, 5, 1, None)),
+        (CRAY_PMI, "a PMI launcher", (8, 5, 1, 4)),  # else all ranks of a host take its first GPU
+        (CRAY_PMI | OLDER_PALS, "Cray's mpiexec (PALS)", (8, 5, 1, 4)),
+        (PMI, "a PMI launcher", (4, 3, 0, None)),
+        (PMI | {"MPI_LOCALRANKID": "1"}, "a PMI launcher", (4, 3, 1, None)),
+        (SRUN, "Slurm's srun", (7, 4, 0, 3)),
+        (SRUN | {"PMI_SIZE": "7", "PMI_RANK": "4"}, "Slurm's srun", (7, 4, 0, 3)),
+    ],
 )
-def test_local_ranks_of_mvapich_and_pals_are_recognised(variables):
-    found = launch.launcher(variables)
-    assert (found.size, found.rank, found.local_rank, found.local_size) == (8, 5, 1, 4)
+def test_launchers_are_recognised_with_the_ranks_of_the_host(variables, name, ranks):
+    assert launch.launcher(variables) == launch.Launcher(name, *ranks)
 
 
-def test_a_local_rank_counts_where_the_number_of_local_ranks_is_not_told():
-    assert launch.launcher({"PMI_SIZE": "4", "PMI_RANK": "3", "MPI_LOCALRANKID": "1"}).local_rank == 1
-    assert launch.launcher({**PALS, "PALS_LOCAL_SIZE": ""}).local_rank == 1
-
-
-def test_ranks_of_crays_pmi_have_places_on_their_hosts():
-    """Else all ranks of a host take its first GPU, or each rank runs the whole domain."""
-    cray = {"PMI_SIZE": "8", "PMI_RANK": "5", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "4"}
-    pals = {"PALS_RANKID": "5", "PALS_LOCAL_RANKID": "1"}
-    for variables in (cray, cray | pals):
-        found = launch.launcher(variables)
-        assert (found.size, found.rank, found.local_rank, found.local_size) == (8, 5, 1, 4)
+def test_ranks_of_pals_whose_number_nothing_gives_are_refused():
+    """Else each rank runs the whole domain."""
     with pytest.raises(launch.LaunchError, match="as number 5, and no variable has the number.*or set PMI_SIZE"):
-        launch.launcher(pals)
+        launch.launcher(OLDER_PALS)
 
 
 SCRIPT = """
@@ -135,49 +134,25 @@ def test_a_script_that_used_jax_before_its_ranks_got_gpus_is_told_what_to_call(s
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
 
 
-def test_pmi_without_local_ranks_is_recognised():
-    found = launch.launcher({"PMI_SIZE": "4", "PMI_RANK": "3"})
-    assert (found.size, found.rank, found.local_rank, found.local_size) == (4, 3, 0, None)
-
-
-def test_job_step_is_recognised_with_the_tasks_of_its_node():
-    assert launch.launcher(SRUN) == launch.Launcher("Slurm's srun", 7, 4, 0, 3)
-
-
 @pytest.mark.parametrize(("tasks", "node", "count"), [("4(x2),3", "1", 4), ("4(x2),3", "2", 3), ("", "0", None)])
 def test_tasks_per_node_are_read_as_slurm_writes_them(tasks, node, count):
     assert launch.launcher({**SRUN, "SLURM_STEP_TASKS_PER_NODE": tasks, "SLURM_NODEID": node}).local_size == count
 
 
-def test_pmi_of_a_job_step_is_the_step():
-    assert launch.launcher({**SRUN, "PMI_SIZE": "7", "PMI_RANK": "4"}).name == "Slurm's srun"
-
-
-def test_open_mpi_inside_a_job_step_of_its_daemons_is_open_mpi():
-    assert launch.launcher({**SRUN, **OPEN_MPI}).size == 8
-
-
-def test_batch_script_is_one_process():
-    batch = {name: value for name, value in SRUN.items() if "STEP" not in name}
-    assert launch.launcher(batch) is None
-
-
-@pytest.mark.parametrize("step", ["4294967291", "4294967290"])
-def test_batch_and_interactive_steps_are_one_process(step):
-    assert launch.launcher({**SRUN, "SLURM_STEP_ID": step}) is None
-
-
-@pytest.mark.parametrize("size", ["", "many", "-1"])
-def test_a_size_that_is_no_number_is_no_launcher(size):
-    assert launch.launcher({**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": size}) is None
-
-
-def test_without_a_launcher_there_is_one_rank(started):
-    assert launchers.launched_ranks() == 1
-    assert launchers.local_rank() == 0
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {name: value for name, value in SRUN.items() if "STEP" not in name},  # of a batch script
+        *(SRUN | {"SLURM_STEP_ID": step} for step in ("4294967291", "4294967290")),  # batch and interactive steps
+        *(OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": size} for size in ("", "many", "-1")),
+    ],
+)
+def test_batch_scripts_and_sizes_that_are_no_numbers_are_one_process(variables):
+    assert launch.launcher(variables) is None
 
 
 def test_launched_ranks_and_local_rank(started):
+    assert (launchers.launched_ranks(), launchers.local_rank()) == (1, 0)
     started(OPEN_MPI)
     assert (launchers.launched_ranks(), launchers.local_rank()) == (8, 1)
 

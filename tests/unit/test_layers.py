@@ -13,34 +13,10 @@ from swmodel.elliptic.base import Solver
 from swmodel.fields.parts import ModelPart
 
 PACKAGE = Path(swmodel.__file__).parent
-LAYERS = [
-    "errors",
-    "units",
-    "defaults",
-    "runtime",
-    "fields",
-    "stencils",
-    "parallel",
-    "grids",
-    "elliptic",
-    "dynamics",
-    "forcing",
-    "observed",
-    "sources",
-    "stepping",
-    "diagnostics",
-    "models",
-    "nests",
-    "output",
-    "simulation",
-    "performance",
-    "adjoint",
-    "forecast",
-    "config",
-    "verification",
-    "postprocess",
-    "cli",
-]
+LAYERS = (
+    "errors units defaults runtime fields stencils parallel grids elliptic dynamics forcing observed sources stepping "
+    "diagnostics models nests output simulation performance adjoint forecast config verification postprocess cli"
+).split()
 ADJOINT_LAYERS = ["controls", "costs", "core", "problem", "verification", "sensitivity", "assimilation"]
 MODULES = {
     ".".join(file.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): file

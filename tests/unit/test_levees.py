@@ -23,10 +23,17 @@ CHANNEL = sw.CartesianGrid(40, 6, (0.0, 400.0), (0.0, 60.0))
 ACROSS = Levee(((200.0, -5.0), (200.0, 65.0)), 2.0)
 
 
+PARTS = dict(momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), communicator="serial", dtype="float64")
+
+
 def channel(levee=ACROSS, bed=0.0, **options):
     """A model of a flat channel with a bed at level 0 and a levee across its middle."""
-    parts = dict(momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), communicator="serial", dtype="float64")
-    return sw.ShallowWater(CHANNEL, -bed, levees=(levee,), **parts | options)
+    return sw.ShallowWater(CHANNEL, -bed, levees=(levee,), **PARTS | options)
+
+
+def held_back(model):
+    """A state with more water on the western side of the levee, on both sides below its crest."""
+    return model.state(eta=lambda x, y: np.where(x < 200.0, 1.9, 0.4) + 0.0 * y)
 
 
 def reached(grid, levees, start):
@@ -103,7 +110,7 @@ def test_windows_of_crests_are_parts_of_the_whole_and_the_higher_levee_counts():
 @pytest.mark.parametrize("engine", ("auto", pytest.param("arrays", marks=pytest.mark.verify)))
 def test_water_below_the_crest_stays_where_it_is(engine, stepper):
     model = channel(engine=engine, dissipation=sw.ManningDrag(0.5))  # with which the next one but one runs, too
-    state = model.state(eta=lambda x, y: np.where(x < 200.0, 1.9, 0.4) + 0.0 * y)
+    state = held_back(model)
     end = sw.Simulation(model, state, stepper(0.5)).run(steps=50)
     np.testing.assert_array_equal(np.asarray(end.eta), np.asarray(state.eta))
     assert not np.asarray(end.u).any()
@@ -124,8 +131,7 @@ def test_a_free_overfall_has_the_discharge_of_a_broad_crested_weir(stepper):
     grid = sw.CartesianGrid(200, 6, (0.0, 10000.0), (0.0, 300.0))
     depth = lambda x, y: np.where(x < 9000.0, 10.0, 14.0) + 0 * y  # noqa: E731
     levee = Levee(((9000.0, 0.0), (9000.0, 300.0)), -2.0)
-    parts = dict(momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), communicator="serial", dtype="float64")
-    model = sw.ShallowWater(grid, depth, levees=(levee,), **parts)
+    model = sw.ShallowWater(grid, depth, levees=(levee,), **PARTS)
     state = model.state(eta=lambda x, y: np.where(x < 9000.0, -1.0, -13.0) + 0 * y)
     simulation = sw.Simulation(model, state, stepper(1.5))
     volume = lambda state: 50.0 * np.asarray(state.eta)[0, 180:].sum()  # noqa: E731

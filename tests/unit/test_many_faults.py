@@ -21,24 +21,14 @@ def rupture(along, down):
     """Subfaults of 6 km x 4 km on a plane that dips to the west, with slip and onsets of their own."""
     i, j = np.meshgrid(np.arange(along), np.arange(down))
     number = np.arange(i.size)
-    return Source(
-        [
-            Fault(
-                longitude=142.5 - 0.04 * j.ravel(),
-                latitude=36.2 + 0.05 * i.ravel(),
-                depth=5e3 + 800.0 * j.ravel(),
-                length=6e3,
-                width=4e3,
-                strike=190.0,
-                dip=12.0,
-                rake=80.0 + number % 20,
-                slip=2.0 + np.sin(number),
-                onset=2.0 * (number % 7),
-                rise_time=10.0,
-            )
-        ],
-        projection=AzimuthalEqualArea(GRID.radius),
-    )
+    place = {
+        "longitude": 142.5 - 0.04 * j.ravel(),
+        "latitude": 36.2 + 0.05 * i.ravel(),
+        "depth": 5e3 + 800.0 * j.ravel(),
+    }
+    plane = {"length": 6e3, "width": 4e3, "strike": 190.0, "dip": 12.0, "rise_time": 10.0}
+    slip = {"rake": 80.0 + number % 20, "slip": 2.0 + np.sin(number), "onset": 2.0 * (number % 7)}
+    return Source([Fault(**place, **plane, **slip)], projection=AzimuthalEqualArea(GRID.radius))
 
 
 @pytest.mark.parametrize("horizontal", (later(False), True))

@@ -112,12 +112,8 @@ def test_gauges_read_velocities_averaged_to_centres_and_have_their_own_interval(
     )
     rng = np.random.default_rng(4)
     state = model.state(u=0.1 * rng.standard_normal((5, 6)), v=0.1 * rng.standard_normal((5, 6)))
-    places = {
-        "corner": (500.0, 500.0),
-        "middle": (2500.0, 2500.0),
-        "between": (3000.0, 2500.0),
-        "top": (2500.0, 4500.0),
-    }
+    points = (500.0, 500.0), (2500.0, 2500.0), (3000.0, 2500.0), (2500.0, 4500.0)
+    places = dict(zip(("corner", "middle", "between", "top"), points))
     made = sw.Simulation(model, state, sw.AB2(5.0))
     made.gauges(tmp_path / "gauges.nc", places, variables=("u", "eta", "v"), every=13.0)
     states = [made.state, *(made.run(steps=1) for _ in range(7))]
@@ -158,58 +154,47 @@ def sample(state, step, depth=None, lifted=None):
     return Sample(equations, state, Time(step))
 
 
+def found_by(maxima, series, begin=0, *bed):
+    """What maxima have found in the elevations of one step after another; `bed` as in `sample`."""
+    ny, nx = np.shape(series[0])
+    model = sw.ShallowWater(sw.CartesianGrid(nx, ny, (0, nx), (0, ny)), 1.0)
+    first, *others = (model.state(eta=np.array(eta)) for eta in series)
+    carry = maxima.start(first, begin, *bed[:1])
+    for step, state in enumerate(others, start=begin + 1):
+        carry = maxima.add(carry, sample(state, step, *bed))
+    return carry
+
+
 def test_maxima_and_arrivals_count_the_first_state_and_every_step():
-    maxima = Maxima(0.1)
-    model = sw.ShallowWater(sw.CartesianGrid(2, 2, (0, 1), (0, 1)), 1.0)
     series = [[[0.0, 0.3], [0.0, 0.05]], [[-0.2, 0.2], [0.0, 0.1]], [[0.5, 0.1], [0.0, 0.11]]]
-    states = [model.state(eta=np.array(eta)) for eta in series]
-    carry = maxima.start(states[0])
-    for step, state in enumerate(states[1:], start=1):
-        carry = maxima.add(carry, sample(state, step))
+    carry = found_by(Maxima(0.1), series)
     np.testing.assert_allclose(carry["maximum"], np.max(series, axis=0))
     np.testing.assert_array_equal(carry["arrival"], [[1, 0], [-1, 2]])
 
 
 def test_land_that_was_flooded_below_the_threshold_keeps_its_highest_level():
     """Cells with the bed at 1 m: under 5 cm of water and dry again, under a film alone, and under 20 cm."""
-    maxima, bed = made(0.001), jnp.ones((1, 3))
-    model = sw.ShallowWater(sw.CartesianGrid(3, 1, (0, 3), (0, 1)), 1.0)
-    first, *others = (
-        model.state(eta=np.array([eta])) for eta in ([1.0, 1.0, 1.0], [1.05, 1.0009, 1.2], [1.0, 1.0, 1.0])
-    )
-    carry = maxima.start(first, 0, -bed)
-    for step, state in enumerate(others, start=1):
-        carry = maxima.add(carry, sample(state, step, -bed))
+    carry = found_by(made(0.001), ([[1.0, 1.0, 1.0]], [[1.05, 1.0009, 1.2]], [[1.0, 1.0, 1.0]]), 0, -jnp.ones((1, 3)))
     np.testing.assert_allclose(carry["maximum"], [[1.05, 1.0, 1.2]])
     np.testing.assert_array_equal(carry["arrival"], [[-2, -1, 1]])
 
 
 def test_over_a_bed_that_moves_the_largest_thickness_is_found_and_land_that_rises_has_none():
     """Cells with the bed at 1 m that rises by 2 m: dry, and under 20 cm in the first step alone."""
-    maxima, depth, lifted = made(0.001, True), -jnp.ones((1, 2)), jnp.full((1, 2), 2.0)
-    model = sw.ShallowWater(sw.CartesianGrid(2, 1, (0, 2), (0, 1)), 1.0)
-    first, *others = (model.state(eta=np.array([eta])) for eta in ([1.0, 1.0], [3.0, 3.2], [3.0, 3.0]))
-    carry = maxima.start(first, 0, depth)
-    for step, state in enumerate(others, start=1):
-        carry = maxima.add(carry, sample(state, step, depth, lifted))
+    series, depth = ([[1.0, 1.0]], [[3.0, 3.2]], [[3.0, 3.0]]), -jnp.ones((1, 2))
+    carry = found_by(made(0.001, True), series, 0, depth, jnp.full((1, 2), 2.0))
     np.testing.assert_allclose(carry["thickness"], [[0.0, 0.2]], atol=1e-12)
-    assert "thickness" not in made(0.001).start(first, 0, depth)
+    assert "thickness" not in found_by(made(0.001), series[:1], 0, depth)
 
 
 def test_the_maximum_is_of_the_elevation_and_the_arrival_of_its_size():
     """Where the sea only falls its highest level is the first one, below zero or not; a trough arrives as a crest
     does."""
-    maxima = Maxima(0.1)
-    model = sw.ShallowWater(sw.CartesianGrid(3, 1, (0, 3), (0, 1)), 1.0)
     series = [[[0.0, -0.05, 0.02]], [[-0.3, -0.2, -0.09]], [[-0.4, -0.3, -0.1001]]]
-    first, *others = (model.state(eta=np.array(eta)) for eta in series)
-    carry = maxima.start(first, 7)
-    for step, state in enumerate(others, start=8):
-        carry = maxima.add(carry, sample(state, step))
-    np.testing.assert_array_equal(carry["maximum"], series[0])
-    np.testing.assert_array_equal(carry["arrival"], [[8, 8, 9]])
-    np.testing.assert_array_equal(maxima.start(others[0], 7)["maximum"], series[1])
-    np.testing.assert_array_equal(maxima.start(others[0], 7)["arrival"], [[7, 7, -1]])
+    for some, maximum, arrival in ((series, series[0], [[8, 8, 9]]), (series[1:2], series[1], [[7, 7, -1]])):
+        carry = found_by(Maxima(0.1), some, 7)
+        np.testing.assert_array_equal(carry["maximum"], maximum)
+        np.testing.assert_array_equal(carry["arrival"], arrival)
 
 
 def tiles(model):

@@ -10,46 +10,19 @@ from swmodel.config import read_text
 from swmodel.config.build.fields import bathymetry_of
 from swmodel.config.build.nests import assemble_family, family_of
 from swmodel.errors import ConfigError
+from tests.gridded import write_axes
 
-SEA = """\
-[run]
-until = "3 min"
-engine = "arrays"
-
-[grid]
-type = "cartesian"
-nx = 30
-ny = 26
-x = [0, 30000]
-y = [0, 26000]
-
-[bathymetry]
-type = "formula"
-depth = "200 - 0.005 * x"
-
-[model]
-precision = "float64"
-
-[initial]
-type = "gaussian"
-amplitude = 1
-centre = [8000, 13000]
-radius = "2 km"
-
-[stepper]
-type = "forward_backward"
-
-[output.gauges]
-positions = {sea = [5000, 13000], town = [13000, 13000], pier = [14100, 13100]}
-
-[output.restart]
-every = "1 min"
-
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "1 min"
+REST = """\
+run = {until = "3 min", engine = "arrays"}
+grid = {type = "cartesian", nx = 30, ny = 26, x = [0, 30000], y = [0, 26000]}
+bathymetry = {type = "formula", depth = "200 - 0.005 * x"}
+model = {precision = "float64"}
+stepper = {type = "forward_backward"}
+output.gauges = {positions = {sea = [5000, 13000], town = [13000, 13000], pier = [14100, 13100]}}
+output.restart = {every = "1 min"}
+output.fields = [{file = "fields.nc", variables = ["eta"], every = "1 min"}]
 """
+SEA = f'{REST}initial = {{type = "gaussian", amplitude = 1, centre = [8000, 13000], radius = "2 km"}}\n'
 DYE = """
 [[tracer]]
 name = "dye"
@@ -134,8 +107,7 @@ def sea(tmp_path):
 
 
 def test_check_describes_each_grid(command, sea):
-    status, out, err = command("check", sea, "--set", "nest.1.ratio=4")
-    assert status == 0, err
+    out, _ = command.ok("check", sea, "--set", "nest.1.ratio=4")
     assert "x 10000 to 20000 (the nearest faces to 10200 and 20000)" in out
     assert "4 x 4 of them in a cell of the nest harbour" in out and "starts after 1 min" in out
     assert "town of" not in out and "town, pier of [output.gauges] are read here, on the finest grid" in out
@@ -152,8 +124,7 @@ def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_p
         with xr.open_dataset(folder / name) as file:
             return {key: x.values for key, x in file.items() if x.dtype.kind == "f"}, file["time"].values
 
-    status, out, err = command("run", sea, "-o", tmp_path / "whole", "-q", "--plot")
-    assert status == 0, err
+    command.ok("run", sea, "-o", tmp_path / "whole", "-q", "--plot")
     assert (tmp_path / "whole" / "fields.tsunami.png").exists()
     assert list((tmp_path / "whole" / "quay").glob("*.tsunami.png"))
     with netCDF4.Dataset(tmp_path / "whole" / "fields.nc") as file:
@@ -165,10 +136,8 @@ def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_p
         with xr.open_dataset(tmp_path / "whole" / folder / "gauges.nc") as file:
             assert list(file["gauge_name"].values.astype(str)) == gauges
     assert not (tmp_path / "whole" / "harbour" / "gauges.nc").exists()
-    status, _, err = command("run", sea, "-o", tmp_path / "parts", "-q", "--until", "2 min")
-    assert status == 0, err
-    status, _, err = command("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "3 min")
-    assert status == 0, err
+    command.ok("run", sea, "-o", tmp_path / "parts", "-q", "--until", "2 min")
+    command.ok("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "3 min")
     assert 0.5 < values(tmp_path / "whole", "quay/fields.nc")[0]["dye"].max() <= 1.0 + 1e-12
     for name in ("fields.nc", "gauges.nc", "quay/fields.nc", "quay/gauges.nc", "quay/maxima.nc"):
         whole, parts = (values(tmp_path / folder, name)[0] for folder in ("whole", "parts"))
@@ -186,24 +155,20 @@ ENSEMBLE = """
 def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
     """Of the linear equations twice the bump is twice the wave, in all grids; a run resumes bit for bit."""
     path = tmp_path / "sea.toml"
-    text = (
-        SEA.replace('"float64"', '"float64"\nlinear = true').replace('"1 min"', '"30 s"').replace('"3 min"', '"1 min"')
-    )
+    text = SEA.replace('"float64"', '"float64", linear = true').replace('"1 min"', '"30 s"')
+    text = text.replace('"3 min"', '"1 min"')
     path.write_text(text + HARBOUR + ENSEMBLE)
     status, out, err = command("check", path)
     assert status == 0 and "ensemble" in out and "nest harbour" in out, err
-    status, _, err = command("run", path, "-o", tmp_path / "out", "-q")
-    assert status == 0, err
+    command.ok("run", path, "-o", tmp_path / "out", "-q")
     for folder in ("", "harbour"):
         with xr.open_dataset(tmp_path / "out" / folder / "gauges.nc", decode_times=False) as series:
             assert series.eta.dims == ("member", "gauge", "time") and list(series.initial_amplitude) == [1.0, 2.0]
             one, two = series.eta.isel(gauge=0).values
             assert np.abs(one).max() > 1e-3
             np.testing.assert_allclose(two, 2 * one, rtol=1e-6, atol=1e-9)
-    status, _, err = command("run", path, "-o", tmp_path / "parts", "-q", "--until", "30 s")
-    assert status == 0, err
-    status, _, err = command("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "1 min")
-    assert status == 0, err
+    command.ok("run", path, "-o", tmp_path / "parts", "-q", "--until", "30 s")
+    command.ok("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "1 min")
     for name in ("gauges.nc", "harbour/gauges.nc"):
         both = [netCDF4.Dataset(tmp_path / folder / name) for folder in ("out", "parts")]
         np.testing.assert_array_equal(*(one["eta"][:] for one in both), err_msg=name)
@@ -214,7 +179,7 @@ def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
         read_floors.append(arguments)
         return bathymetry_of(*arguments)
 
-    monkeypatch.setattr("swmodel.config.build.experiment.bathymetry_of", counted)
+    monkeypatch.setattr("swmodel.config.build.fields.bathymetry_of", counted)
     family, _, _ = family_of(made, "serial", None, "arrays")
     first, second = family.models["harbour"].models
     assert first is second and not read_floors
@@ -270,10 +235,7 @@ def nest(**keys):
 )  # fmt: skip
 def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
     with netCDF4.Dataset(tmp_path / "small.nc", "w") as file:
-        for name in ("y", "x"):
-            file.createDimension(name, 5)
-            file.createVariable(name, "f8", (name,))[:] = np.linspace(11e3, 12e3, 5)
-            file[name].units = "m"
+        write_axes(file, dict.fromkeys("yx", ("m", np.linspace(11e3, 12e3, 5))))
         depth = file.createVariable("depth", "f8", ("y", "x"))
         depth[:], depth.units, depth.positive = 100.0, "m", "down"
     (found,) = assemble_family(read_text(SEA + text, "sea.toml", tmp_path)).sentences()
@@ -326,8 +288,8 @@ def test_a_nest_starts_not_before_the_one_around_it(tmp_path):
 def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):
     rows = ("dike,13000,13000,2", "dike,16000,13000,2", "wall,2000,2000,2", "wall,2000,9000,2")
     (tmp_path / "levees.csv").write_text("\n".join(("levee,x,y,crest_m", *rows)))
-    shores = SEA.replace("[model]", '[model]\nmomentum = "momentum_conserving"\nwetting = {}')
-    shores = shores.replace('type = "formula"', 'type = "formula"\nlevees = "levees.csv"')
+    shores = SEA.replace('"float64"', '"float64", momentum = "momentum_conserving", wetting = {}')
+    shores = shores.replace('type = "formula"', 'type = "formula", levees = "levees.csv"')
     shores = shores.replace('"forward_backward"', '"forward_backward_hancock"')
     text = shores + nest(x=[9e3, 21e3], y=[8e3, 20e3])
     family, _, _ = family_of(assemble_family(read_text(text, "sea.toml", tmp_path)), "serial", None, "arrays")
@@ -349,8 +311,7 @@ def test_a_bank_has_the_responses_of_points_on_all_grids(command, tmp_path):
     """By sweeps of the transposed linear model, which equal its runs, and runs of all equations from a small source."""
     path = tmp_path / "sea.toml"
     path.write_text(SEA.replace("3 min", "5 min") + HARBOUR + GREEN)
-    status, _, err = command("green", path, "-o", tmp_path / "out", "-q")
-    assert status == 0, err
+    command.ok("green", path, "-o", tmp_path / "out", "-q")
     with xr.open_dataset(tmp_path / "out" / "bank.nc", decode_timedelta=False) as bank:
         assert bank.error_of_a_run < 1e-10 and bank.response.sizes["point"] == 3
         assert (np.abs(bank.response).max(("time", "source")) > 0.01).all()
@@ -358,8 +319,7 @@ def test_a_bank_has_the_responses_of_points_on_all_grids(command, tmp_path):
     # outside of the nest, on whose cells the bank interpolates sources
     eta = "1e-5 * cos(pi / 2 * minimum(abs(x - 4e3) / 3e3, 1))**2 * cos(pi / 2 * minimum(abs(y - 11e3) / 3e3, 1))**2"
     small = "--set", f'initial={{type = "formula", eta = "{eta}"}}'
-    status, _, err = command("run", path, "-o", tmp_path / "run", "-q", *small)
-    assert status == 0, err
+    command.ok("run", path, "-o", tmp_path / "run", "-q", *small)
     for folder, names in (("", ["sea"]), ("harbour", ["town", "pier"])):
         with xr.open_dataset(tmp_path / "run" / folder / "gauges.nc", decode_times=False) as series:
             for name, eta in zip(names, series.eta, strict=True):
@@ -389,10 +349,8 @@ gauges = ["sea", "town"]
 @pytest.mark.verify
 def test_a_source_is_found_from_gauges_in_a_nest_and_outside_of_it(command, sea, tmp_path):
     """That of a twin; the file has the boxes for figures, and an inversion continues with the same nest alone."""
-    rest = SEA.replace(SEA[SEA.index("[initial]") : SEA.index("[stepper]")], "")
-    sea.write_text(rest + HARBOUR + INVERSION)
-    status, out, err = command("invert", sea, "-o", tmp_path / "out", "--plot")
-    assert status == 0, err
+    sea.write_text(REST + HARBOUR + INVERSION)
+    out, err = command.ok("invert", sea, "-o", tmp_path / "out", "--plot")
     assert "town, pier of [output.gauges] are read here" in out + err and (tmp_path / "out" / "inversion.png").exists()
     with xr.open_dataset(tmp_path / "out" / "inversion.nc") as file:
         assert file.nest_boxes == '{"harbour": [[10000.0, 20000.0], [8000.0, 18000.0]]}'
@@ -404,14 +362,14 @@ def test_a_source_is_found_from_gauges_in_a_nest_and_outside_of_it(command, sea,
             off = (file["observation_analysis"].values - seen)[names == name]
             assert np.mean(off**2) < 2 * 5e-3**2 < 0.2 * np.var(seen[names == name]), name  # of errors of 5 mm
     analysed = f'[initial]\ntype = "level"\nfile = "{tmp_path}/out/inversion.nc"\nvariable = "state_eta"\n'
-    made = assemble_family(read_text(rest + HARBOUR + analysed, "sea.toml", tmp_path))
+    made = assemble_family(read_text(REST + HARBOUR + analysed, "sea.toml", tmp_path))
     outer, nest = (np.asarray(state.eta) for state in family_of(made, "serial", None, "arrays")[1].values())
     np.testing.assert_allclose(outer, found, atol=1e-6)
     cells = len(nest) // 3  # of the outer grid, 10 of them in the box
     frame, means = (cells - 10) // 2, nest.reshape(cells, 3, cells, 3).mean(axis=(1, 3))
     there = found[8 - frame : 18 + frame, 10 - frame : 20 + frame]
     np.testing.assert_allclose(means, there, atol=0.1 * found.max())
-    sea.write_text(rest + HARBOUR.replace("ratio = 3", "ratio = 2") + INVERSION)
+    sea.write_text(REST + HARBOUR.replace("ratio = 3", "ratio = 2") + INVERSION)
     status, _, err = command("invert", sea, "-o", tmp_path / "out", "--resume")
     assert status == 2 and "nest.harbour.grid.nx is 36 in the restart and 28 in" in err.replace("\n", " "), err
 
@@ -423,8 +381,7 @@ def test_sensitivities_are_those_of_the_family(command, sea, tmp_path):
     status, _, err = command("check", sea)
     assert status == 2 and "nest[1].start: derivatives are those of all grids from the beginning" in err, err
     sea.write_text(SEA + HARBOUR + ADJOINT)
-    status, out, err = command("adjoint", sea, "-o", tmp_path / "out", "--plot")
-    assert status == 0, err
+    out, err = command.ok("adjoint", sea, "-o", tmp_path / "out", "--plot")
     assert "town, pier of [output.gauges] are read here" in out + err
     checks = [line for line in (out + err).splitlines() if line.startswith("forward check of")]
     assert len(checks) == 2 and all(float(line.split("(")[-1].split(" %")[0]) < 2.0 for line in checks), checks

@@ -129,15 +129,8 @@ def test_a_rectangle_is_the_integral_of_point_sources(dip, component):
 def test_every_derivative_agrees_with_finite_differences():
     rng = np.random.default_rng(5)
     for _ in range(12):
-        parameters = [
-            *rng.uniform(-4, 6, 2),
-            3.0,
-            2.0,
-            rng.uniform(0.3, 2),
-            rng.uniform(5, 85),
-            *rng.normal(size=3),
-            0.3,
-        ]
+        place, top, dip, slip = rng.uniform(-4, 6, 2), rng.uniform(0.3, 2), rng.uniform(5, 85), rng.normal(size=3)
+        parameters = [*place, 3.0, 2.0, top, dip, *slip, 0.3]
         np.testing.assert_allclose(derivative(parameters), differences(parameters), rtol=1e-7, atol=1e-9)
 
 

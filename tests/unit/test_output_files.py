@@ -12,6 +12,7 @@ from swmodel.output import records
 from swmodel.output.restart import read_restart
 from swmodel.runtime.paths import check_apart
 from swmodel.simulation.simulation import Simulation
+from tests.gridded import write_axes
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 MODEL, STEPPER = sw.ShallowWater(GRID, 500.0), sw.AB2(10.0)
@@ -185,10 +186,7 @@ every = "1 min"
 @pytest.fixture
 def case(tmp_path):
     with netCDF4.Dataset(tmp_path / "depth.nc", "w") as dataset:
-        for name in "xy":
-            dataset.createDimension(name, 12)
-            dataset.createVariable(name, "f8", (name,)).units = "m"
-            dataset[name][:] = np.linspace(-1e4, 1e5, 12)
+        write_axes(dataset, dict.fromkeys("xy", ("m", np.linspace(-1e4, 1e5, 12))))
         dataset.createVariable("elevation", "f8", ("y", "x"))[:] = -1000.0
     (tmp_path / "case.toml").write_text(CASE)
     return tmp_path / "case.toml"
@@ -433,10 +431,15 @@ def directions_of(name):
     return {"x", "y", "eastward", "northward"} & set(name.split("_"))
 
 
-@pytest.mark.parametrize("compression", ["zlib", "zstd", "none"])
-def test_fields_are_the_same_however_they_are_compressed(tmp_path, compression):
+@pytest.fixture
+def run():
+    """A linear Simulation from a slope."""
     model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
-    run = sw.Simulation(model, model.state(eta=lambda x, y: 1e-5 * x), sw.ForwardBackward(10.0))
+    return sw.Simulation(model, model.state(eta=lambda x, y: 1e-5 * x), sw.ForwardBackward(10.0))
+
+
+@pytest.mark.parametrize("compression", ["zlib", "zstd", "none"])
+def test_fields_are_the_same_however_they_are_compressed(tmp_path, compression, run):
     run.write(tmp_path / "f.nc", ("eta",), compression=compression).run(steps=1)
     with netCDF4.Dataset(tmp_path / "f.nc") as found:
         filters = found["eta"].filters()
@@ -446,9 +449,7 @@ def test_fields_are_the_same_however_they_are_compressed(tmp_path, compression):
         np.testing.assert_array_equal(found["eta"][-1], np.asarray(run.state.eta).astype("f4"))
 
 
-def test_a_compression_that_cannot_be_is_refused(tmp_path, monkeypatch):
-    model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
-    run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0))
+def test_a_compression_that_cannot_be_is_refused(tmp_path, monkeypatch, run):
     with pytest.raises(ConfigError, match="compression = 'lzma' is not one of 'auto', 'zlib', 'zstd', 'none'"):
         run.write(tmp_path / "f.nc", compression="lzma")
     with pytest.raises(ConfigError, match="Zarr stores are compressed by zlib; leave compression = 'zstd' out"):
@@ -459,10 +460,8 @@ def test_a_compression_that_cannot_be_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("has", [True, False])
-def test_fields_are_compressed_by_zstd_where_the_library_has_it_and_else_by_zlib(tmp_path, monkeypatch, has):
+def test_fields_are_compressed_by_zstd_where_the_library_has_it_and_else_by_zlib(tmp_path, monkeypatch, has, run):
     monkeypatch.setattr("swmodel.output.products.snapshots.has_zstd", lambda: has)
-    model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
-    run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0))
     run.write(tmp_path / "f.nc", ("eta",)).run(steps=1)
     with netCDF4.Dataset(tmp_path / "f.nc") as found:
         filters = found["eta"].filters()

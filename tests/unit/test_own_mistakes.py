@@ -22,32 +22,16 @@ class Mine(sw.{}):
     {}
 """
 BOX = """\
-[run]
-until = "5 min"
-[grid]
-type = "cartesian"
-nx = 8
-ny = 6
-x = [0, "80 km"]
-y = [0, "60 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[stepper]
-type = "{}"
-dt = 40
+run = {{until = "5 min"}}
+grid = {{type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}}
+bathymetry = {{type = "flat", depth = "100 m"}}
+stepper = {{type = "{}", dt = 40}}
 """
 INVERSION = """\
-[[dissipation]]
-type = "linear_drag"
-rate = 1e-5
-[inversion.observations]
-type = "gauges"
-positions = {a = ["30 km", "30 km"]}
-window = ["1 min", "5 min"]
-[inversion.twin]
-[[inversion.controls]]
-type = "own:Mine"
+dissipation = [{type = "linear_drag", rate = 1e-5}]
+inversion.observations = {type = "gauges", positions = {a = ["30 km", "30 km"]}, window = ["1 min", "5 min"]}
+inversion.twin = {}
+inversion.controls = [{type = "own:Mine"}]
 """
 FILES = {
     "Term": BOX.format("ab2") + "[[dissipation]]\ntype = 'own:Mine'\n",

@@ -26,7 +26,7 @@ from swmodel.performance.prediction import (
     fit_link,
     machines_of,
     measure_compute,
-    measure_link,
+    measure_links,
     predict,
     signature,
     triad_bandwidth,
@@ -138,7 +138,7 @@ def test_messages_cost_their_latency_each_and_their_bytes_together():
 
 def test_one_rank_has_no_network_to_measure():
     with pytest.raises(ConfigError, match="mpirun -n 2 swmodel bench --network"):
-        measure_link(SerialCommunicator())
+        measure_links(SerialCommunicator(), 1, repeats=1)
 
 
 def test_the_cost_of_a_step_and_of_a_cell_are_found_and_the_cache_with_them():
@@ -263,18 +263,23 @@ def untimed():
     """Here `check` times steps."""
 
 
+@pytest.fixture
+def case(tmp_path):
+    path = tmp_path / "case.toml"
+    path.write_text(CASE)
+    return path
+
+
 def record(out):
     return dict(word.split("=") for word in re.search(r"^bench (.*)$", out, re.M)[1].split())
 
 
 @pytest.mark.verify
-def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_uses(command, tmp_path, monkeypatch):
+def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_uses(command, tmp_path, monkeypatch, case):
     monkeypatch.setattr("swmodel.performance.prediction.last_cache", lambda: 1 << 20)  # a server's takes long to fill
     monkeypatch.setattr("swmodel.performance.prediction.batch_of", lambda cells: 8)  # in place of a second of steps
-    file, case = tmp_path / "machine.json", tmp_path / "case.toml"
-    case.write_text(CASE)
-    status, out, err = command("bench", case, "--steps", 4, "--repeats", 2, "--save", file)
-    assert status == 0, err
+    file = tmp_path / "machine.json"
+    out, _ = command.ok("bench", case, "--steps", 4, "--repeats", 2, "--save", file)
     printed = record(out)
     assert (printed["nx"], printed["ny"], printed["ranks"], printed["precision"]) == ("48", "36", "1", "float32")
     share = 48 * float(printed["cells_per_second"]) / float(printed["bandwidth"])
@@ -296,42 +301,32 @@ def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_u
 
 @pytest.mark.verify
 @needs_mpi
-def test_check_measures_here_what_no_file_tells(command, tmp_path):
-    case = tmp_path / "case.toml"
-    case.write_text(CASE)
-    status, out, err = command("check", case, "--ranks", 2)
-    assert status == 0, err
+def test_check_measures_here_what_no_file_tells(command, case):
+    out, _ = command.ok("check", case, "--ranks", 2)
     assert "shared memory only" in out
     found = re.search(r"about (\S+) ms a step: (\S+) ms of arithmetic and (\S+) ms in a message of", out)
     total, arithmetic, exchange = map(float, found.groups())
     assert total == pytest.approx(arithmetic + exchange, rel=0.02) and exchange > 0
 
 
-def test_check_says_what_a_file_does_not_tell(command, tmp_path):
-    case, file = tmp_path / "case.toml", tmp_path / "machine.json"
-    case.write_text(CASE)
+def test_check_says_what_a_file_does_not_tell(command, tmp_path, case):
+    file = tmp_path / "machine.json"
     Machine(cores=2, compute=(dataclasses.replace(LINE, signature="other physics"),)).save(file)
-    status, out, err = command("check", case, "--ranks", 2, "--machine", file)
-    assert status == 0, err
+    out, _ = command.ok("check", case, "--ranks", 2, "--machine", file)
     assert f"{file} was not made with this physics, so its cost was measured here" in out
     assert f"messages are left out: {file} has no timing of messages" in out
 
 
 @pytest.mark.verify
-def test_check_without_mpi_says_that_messages_are_left_out(command, tmp_path, monkeypatch):
-    case = tmp_path / "case.toml"
-    case.write_text(CASE)
+def test_check_without_mpi_says_that_messages_are_left_out(command, monkeypatch, case):
     monkeypatch.setattr(launch, "mpi_installed", lambda: False)
-    status, out, err = command("check", case, "--ranks", 2)
-    assert status == 0, err
+    out, _ = command.ok("check", case, "--ranks", 2)
     assert (
         "ms a step; shared memory only" in out and "messages are left out: messages cannot be timed without MPI" in out
     )
 
 
-def test_plain_check_measures_nothing(command, tmp_path):
-    case = tmp_path / "case.toml"
-    case.write_text(CASE)
+def test_plain_check_measures_nothing(command, case):
     status, out, _ = command("check", case)
     assert status == 0 and "ms a step" not in out
 
@@ -353,18 +348,13 @@ def test_a_bench_that_cannot_be_is_one_sentence(command, arguments, said):
     assert said in err and err.startswith("error: ")
 
 
-def test_a_latency_without_a_bandwidth_is_refused(command, tmp_path):
-    case = tmp_path / "case.toml"
-    case.write_text(CASE)
+def test_a_latency_without_a_bandwidth_is_refused(command, case):
     status, _, err = command("check", case, "--ranks", 2, "--latency", 1e-6)
     assert status == 2 and "--latency and --bandwidth belong together" in err
 
 
-def test_a_profile_of_a_run_holds_a_trace_and_its_memory_and_tells_how_to_open_them(command, tmp_path):
-    case = tmp_path / "case.toml"
-    case.write_text(CASE)
-    status, out, err = command("run", case, "--until", "1 min", "--profile", tmp_path / "profile", "-o", tmp_path)
-    assert status == 0, err
+def test_a_profile_of_a_run_holds_a_trace_and_its_memory_and_tells_how_to_open_them(command, tmp_path, case):
+    out, _ = command.ok("run", case, "--until", "1 min", "--profile", tmp_path / "profile", "-o", tmp_path)
     trace = re.search(r"profile: drop (\S+) on https://ui.perfetto.dev", out)[1]
     assert os.path.getsize(trace) > 100 and (tmp_path / "profile" / "memory.prof").stat().st_size > 10
     assert "pprof" in out

@@ -328,9 +328,14 @@ filter = { strength = 10, order = 8 }
 """
 
 
-def test_a_file_makes_the_objects_of_python(tmp_path):
-    file = tmp_path / "vortices.toml"
-    file.write_text(TOML)
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "vortices.toml"
+    path.write_text(TOML)
+    return path
+
+
+def test_a_file_makes_the_objects_of_python(file):
     made = assemble(read(file))
     experiment = made.experiment()
     own = model_of(made, "serial")
@@ -359,18 +364,14 @@ def test_a_file_makes_the_objects_of_python(tmp_path):
         ("model.spectral.hyperviscosity.rate=-1", "model.spectral.hyperviscosity.rate"),
     ],
 )
-def test_mistakes_name_their_key(change, key, tmp_path):
-    file = tmp_path / "vortices.toml"
-    file.write_text(TOML)
+def test_mistakes_name_their_key(change, key, file):
     with pytest.raises(ConfigError) as found:
         load(file, [change])
     (printed,) = found.value.mistakes
     assert key in printed or f"--set {change}" in printed
 
 
-def test_check_tells_the_core_and_refuses_land(command, tmp_path):
-    file = tmp_path / "vortices.toml"
-    file.write_text(TOML)
+def test_check_tells_the_core_and_refuses_land(command, file):
     status, out, _ = command("check", file)
     assert status == 0 and "pseudo-spectral, wavenumbers up to 3 along x and 3 along y, the 2/3 rule" in out
     assert "advection: dt <=" in out and "warning" not in out

@@ -54,7 +54,6 @@ def gauges(count=5, series="eta"):
 
 FILES = {
     "eta": lambda: fields(["eta", "depth"]),
-    "eta_alone": lambda: fields(["eta"]),
     "flow": lambda: fields(["eta", "u", "v"]),
     "once": lambda: fields(["eta"], 1),
     "still": lambda: fields(["eta", "u", "v", "depth"], None),
@@ -67,6 +66,7 @@ FILES = {
     "unobserved": lambda: fields(["depth_analysis"], None, inversion_of="depth"),
     "gauges": gauges,
     "series_of_none": lambda: gauges().rename(time="moment"),
+    "other": lambda: xr.Dataset({"a": ("x", [1.0])}),
 }
 PLOTS = {
     "eta --kind sculpture": "plot: kind 'sculpture' is not one of auto, tsunami",
@@ -81,12 +81,13 @@ PLOTS = {
     "eta -o picture.xyz": "does not end in a format that can be drawn",
     "eta -o folder.png": "folder.png cannot be written",
     "eta --kind gauges": "needs a file of gauges, which [output.gauges] of an experiment writes; the ones given",
+    "eta --kind maximum": "needs a file of maxima, which [output.maxima] of an experiment writes; the ones given hold",
     "eta --observations .": "observations were given without a gauge file",
     "gauges --observations missing": "is no folder; give the one that holds a file per gauge",
     "gauges --observations .": "no file NAME.csv or NAME.nc in . is named after one of the gauges A",
     "eta --variable salinity": "has no variable 'salinity'; it has depth, eta",
     "eta --kind maps --variable xh": "'xh' in",
-    "eta --kind maps --time 30day": "time 2.592e+06 s is not in",
+    "eta --kind maps --time 30day": "time 2.592e+06 s is not in eta.nc, which goes from 0 to 7200 s",
     "eta --kind tsunami --time 0s --time 1s --time 1h --time 2h --time 3s": "the page shows 4; choose among them",
     "once --kind animation": "'eta' has one record only; an animation needs two or more",
     "eta --kind animation -o a.avi": "does not end in .mp4 or .gif",
@@ -108,6 +109,7 @@ PLOTS = {
     "map --variable rate": "there is no map of 'rate'; the file has sensitivity_depth",
     "unobserved": "the file has no observations; give one that `swmodel invert` has written",
     "restart": "is a restart, of which there is no figure",
+    "other": "other.nc holds no field, maxima or gauges",
     "eta --kind maps --time noon": "--time: expected a time in s, as a number or as in '5 day', got 'noon'",
 }
 
@@ -136,6 +138,7 @@ def test_plot_refuses_in_one_sentence_what_it_cannot_draw(command, files, monkey
     ]
     status, out, err = command("plot", *words)
     assert status in (1, 2) and PLOTS[arguments] in one_sentence(err), err
+    assert one_sentence(err).endswith(".")
     assert {path.name: path.stat().st_mtime_ns for path in files.iterdir()} == before
 
 
@@ -149,7 +152,27 @@ def test_plot_needs_matplotlib_before_a_long_run(command, tmp_path, monkeypatch)
 
 # -- adjoint -----------------------------------------------------------------------------------------------------------
 
-ADJOINT = {
+MISTAKES = {
+    "adjoint.controls=['initial.eta', 'viscosity']": "adjoint.controls[1]: there is no control 'viscosity'",
+    "adjoint.controls=['initial.eta', 'uplift']": "there is no uplift without a [source]",
+    "adjoint.controls=['depth', 'depth']": "'depth' is named twice",
+    "adjoint.cost.type=arrival_time": "the arrival time counts steps and has no derivative; use 'gauge_maximum'",
+    "adjoint.cost.gauges=B": "there is no gauge 'B'; known are 21418, A",
+    "adjoint.cost.time=1500": "time and window exclude one another",
+    "adjoint.cost.window=['20 min', '50 min']": "3000 s is after the end of the run, at 2400 s",
+    "adjoint.cost={type='box_energy', time='1 year'}": "after the end of the run",
+    "adjoint.cost={type='box_energy', y=['200 km', '300 km']}": "holds no wet cell of the grid",
+    "adjoint.cost={type='section_transport', start=[0, 0], end=['50 km', '60 km']}": "give two points with the same x",
+    "adjoint.cost={type='gauge_maximum', positions={C=['1 km', '900 km']}}": "is outside the grid",
+    "adjoint.cost={type='misfit'}": "observations is missing: give a folder of NAME.csv",
+    "adjoint.amplitude={depth='1 m'}": "'depth' is not a control",
+    "adjoint.amplitude.'initial.eta'=": "amplitude",
+    "adjoint.memory=2 GX": "expected a size of memory, as in '2 GB'",
+    "adjoint.steps=10.5": "expected a whole number",
+    "adjoint={controls='depth', cost={type='box_energy'}, steps=3, until=60}": "steps and until exclude one another",
+    "ensemble={members=2, perturbation='1 cm', radius='20 km'}": "an [ensemble] has no adjoint of its own",
+}
+ADJOINT = {f"--set\n{change}": said for change, said in MISTAKES.items()} | {
     "--steps 3 --until 60": "--steps and --until exclude one another; give one of them",
     "--until noon": "--until: expected a time in s, as a number or as in '5 day', got 'noon'",
     "--set adjoint.cost={type='gauge_maximum',power=1}": "power",
@@ -186,7 +209,7 @@ def case(tmp_path):
 
 @pytest.mark.parametrize("options", ADJOINT)
 def test_adjoint_refuses_in_one_sentence_and_writes_nothing(command, case, options):
-    status, _, err = command("adjoint", case, "-o", case.parent, *options.split())
+    status, _, err = command("adjoint", case, "-o", case.parent, *options.split("\n" if "\n" in options else None))
     assert status == 2 and ADJOINT[options] in one_sentence(err), err
     assert case.read_text() == BUMP and [path.name for path in case.parent.glob("*.nc")] == ["linked.nc"]
 
@@ -195,11 +218,6 @@ def test_adjoint_of_a_run_that_blows_up_has_the_status_of_a_blow_up_and_writes_n
     status, _, err = command("adjoint", case, "-o", case.parent / "out", "--set", "initial.amplitude=-5 km")
     assert status == 3 and "the cost is nan, since the run does not stay finite" in one_sentence(err), err
     assert not (case.parent / "out" / "sensitivity.nc").exists()
-
-
-def test_an_ensemble_has_no_adjoint(command, case):
-    status, _, err = command("adjoint", case, "--set", "ensemble={members=2, perturbation='1 cm', radius='20 km'}")
-    assert status == 2 and "an [ensemble] has no adjoint of its own" in one_sentence(err)
 
 
 # -- invert ------------------------------------------------------------------------------------------------------------

@@ -39,24 +39,22 @@ def area(edges_x, edges_y):
 # --- averaging
 
 
-def test_averaging_keeps_the_integral_over_the_sphere():
-    rng = np.random.default_rng(1)
-    lon, lat = -178.5 + 3 * np.arange(120), -88.5 + 3 * np.arange(60)
-    z = rng.normal(size=(60, 120))
-    grid = SphericalGrid(70, 37, (11.0, 371.0), (-90, 90))
-    result = regridded(field_on(lon, lat, lambda x, y: z), grid, "average")
-    exact = (z * area(np.arange(-180, 181, 3), np.arange(-90, 91, 3))).sum()
-    assert (result * area(grid.x_edges, grid.y_edges)).sum() == pytest.approx(exact, rel=1e-12)
+WHOLE, PART = (-180, -90, 3.0, 120, 60), (120, 20, 0.5, 80, 60)  # west, south, spacing and numbers of cells of files
 
 
-@pytest.mark.parametrize("cells", [(7, 5), (40, 30), (233, 191)])
-def test_averaging_keeps_the_integral_over_a_region_at_any_resolution(cells):
-    rng = np.random.default_rng(2)
-    lon, lat = 120.25 + 0.5 * np.arange(80), 20.25 + 0.5 * np.arange(60)
-    z = rng.normal(size=(60, 80))
-    grid = SphericalGrid(*cells, (120, 160), (20, 50))
+@pytest.mark.parametrize(
+    "file, grid",
+    [(WHOLE, SphericalGrid(70, 37, (11.0, 371.0), (-90, 90)))]
+    + [(PART, SphericalGrid(*cells, (120, 160), (20, 50))) for cells in ((7, 5), (40, 30), (233, 191))],
+    ids=["sphere", "coarser", "alike", "finer"],
+)
+def test_averaging_keeps_the_integral_over_the_sphere_and_over_a_region_at_any_resolution(file, grid):
+    west, south, spacing, nx, ny = file
+    edges = west + spacing * np.arange(nx + 1), south + spacing * np.arange(ny + 1)
+    lon, lat = (0.5 * (each[1:] + each[:-1]) for each in edges)
+    z = np.random.default_rng(1).normal(size=(ny, nx))
     result = regridded(field_on(lon, lat, lambda x, y: z), grid, "average")
-    exact = (z * area(np.linspace(120, 160, 81), np.linspace(20, 50, 61))).sum()
+    exact = (z * area(*edges)).sum()
     assert (result * area(grid.x_edges, grid.y_edges)).sum() == pytest.approx(exact, rel=1e-12)
 
 

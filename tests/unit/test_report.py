@@ -21,6 +21,7 @@ from matplotlib.image import imread  # noqa: E402
 import swmodel as sw  # noqa: E402
 from swmodel import postprocess  # noqa: E402
 from swmodel.cli import files, logs  # noqa: E402
+from swmodel.cli.options import Page  # noqa: E402
 from swmodel.errors import PlotError, SwmodelError  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames, sections  # noqa: E402
@@ -290,7 +291,7 @@ def test_mistakes_are_one_sentence(folder, tmp_path):
         postprocess.report(folder / "fields.nc", tmp_path / "a.html", observations=folder)
     (tmp_path / "x.nc").write_text("no netCDF")
     with pytest.raises(SwmodelError, match="cannot be read as netCDF"):
-        files.report_files([tmp_path / "x.nc"])
+        files.report_files([tmp_path / "x.nc"], Page())
 
 
 def test_the_page_names_the_files_that_it_does_not_show(folder, page, tmp_path):
@@ -373,10 +374,7 @@ def test_in_a_browser_keys_move_the_slider_and_buttons_choose_the_variable_and_t
     command = [*browser, "--virtual-time-budget=5000", "--dump-dom", copy.as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     value, record, opacity, stamp, hidden, left, *grid = re.search(r"<title>(.*?)</title>", found)[1].split("|")
-    assert grid == [
-        "true,false",
-        "2",
-        "true",
-    ]  # the nest's maps alone show, of the same time, and its button is pressed
+    # the nest's maps alone show, of the same time, and its button is pressed
+    assert grid == ["true,false", "2", "true"]
     assert (value, record, opacity, stamp, hidden) == ("2", "2", "255", "T+00:30 (06:16 UTC)", "true")
     assert 50 < float(left.rstrip("%")) < 75  # two thirds of the axes' width

@@ -16,6 +16,7 @@ from swmodel.output.restart import read_restart, write_restart
 from swmodel.output.resuming import tiles_and_scalars_of
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.simulation.simulation import Simulation
+from tests.gridded import write_axes
 
 NX, NY = 8, 6
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))
@@ -359,13 +360,8 @@ grid = {type = "cartesian", nx = 12, ny = 10, x = [0, "120 km"], y = [0, "100 km
 bathymetry = {type = "file", file = "depth.nc", minimum_depth = 20}
 stepper = {type = "rk4", dt = 60}
 dissipation = [{type = "laplacian", viscosity = 1000}]
-[model]
-precision = "float64"
-[initial]
-type = "gaussian"
-amplitude = "1 m"
-centre = ["50 km", "40 km"]
-radius = "30 km"
+model = {precision = "float64"}
+initial = {type = "gaussian", amplitude = "1 m", centre = ["50 km", "40 km"], radius = "30 km"}
 [output.restart]
 every = "10 min"
 """
@@ -374,10 +370,7 @@ every = "10 min"
 def write_depth(path, shallower=0.0):
     """Elevation of 1 km below the surface in and around the box, an island, and a shoal."""
     with netCDF4.Dataset(path, "w") as dataset:
-        for name in "xy":
-            dataset.createDimension(name, 16)
-            dataset.createVariable(name, "f8", (name,)).units = "m"
-            dataset[name][:] = np.linspace(-1e4, 1.4e5, 16)
+        write_axes(dataset, dict.fromkeys("xy", ("m", np.linspace(-1e4, 1.4e5, 16))))
         elevation = np.full((16, 16), -1000.0)
         elevation[6, 6], elevation[3, 9] = 500.0, -1000.0 + shallower
         dataset.createVariable("elevation", "f8", ("y", "x"))[:] = elevation

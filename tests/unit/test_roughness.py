@@ -10,6 +10,7 @@ from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids import stored
 from swmodel.grids.roughness import deviation_from_plane, rough_bottom
+from tests.gridded import write_axes
 
 LON, LAT = np.arange(-179.0, 180.0, 2.0), np.arange(-89.0, 90.0, 2.0)
 GRID = sw.SphericalGrid(90, 40, (-180.0, 180.0), (-80.0, 80.0))
@@ -43,10 +44,7 @@ def file(tmp_path):
     z[LAT > 60] = -200.0
     z[:, np.abs(LON - 50) < 20] = 300.0
     with netCDF4.Dataset(tmp_path / "floor.nc", "w") as data:
-        for name, axis, units in (("lat", LAT, "degrees_north"), ("lon", LON, "degrees_east")):
-            data.createDimension(name, axis.size)
-            data.createVariable(name, "f8", (name,))[:] = axis
-            data[name].units = units
+        write_axes(data, {"lat": ("degrees_north", LAT), "lon": ("degrees_east", LON)})
         data.createVariable("elevation", "f8", ("lat", "lon"))[:] = z
         data["elevation"].units = "m"
     return tmp_path / "floor.nc", np.where(z < 0, -z, 0.0)

@@ -15,6 +15,7 @@ import pytest
 
 from swmodel.output.restart import read_restart
 from swmodel.runtime import launch
+from tests.studies import BOX
 
 pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
 
@@ -51,34 +52,18 @@ bash "$@" >"$log" 2>&1
     "swmodel": """exec "$PYTHON" -c 'from swmodel.cli import main; main()' "$@" """,
 }
 
-CASE = """\
-[run]
-until = "{until}"
-[grid]
-type = "cartesian"
-nx = 24
-ny = 16
-x = [0, "240 km"]
-y = [0, "160 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[initial]
-type = "gaussian"
-amplitude = "10 cm"
-centre = ["100 km", 80e3]
-radius = "30 km"
-[stepper]
-type = "rk4"
-dt = 60
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "10 day"
-[output.restart]
-file = "restart.nc"
-every = "1 year"
+CASE = (
+    BOX
+    + """\
+stepper = {type = "rk4", dt = 60}
+output.fields = [{file = "fields.nc", variables = ["eta"], every = "10 day"}]
 """
+)
+RESTART = 'output.restart = {file = "restart.nc", every = "1 year"}\n'
+
+
+def write_case(folder, until, more=RESTART):
+    (folder / "case.toml").write_text(f'{CASE}run.until = "{until}"\n{more}')
 
 
 @pytest.fixture
@@ -124,7 +109,7 @@ def test_bash_can_read_every_script(script):
 
 
 def test_a_job_whose_time_is_nearly_over_leaves_a_restart_is_queued_again_and_goes_on(cluster, tmp_path):
-    (tmp_path / "case.toml").write_text(CASE.format(until="100 year"))
+    write_case(tmp_path, "100 year")
     first = job(cluster, tmp_path, "first.log")
     until(lambda: "model time" in (tmp_path / "first.log").read_text())
     first.send_signal(signal.SIGUSR1)
@@ -153,8 +138,7 @@ def test_a_job_whose_time_is_nearly_over_leaves_a_restart_is_queued_again_and_go
 def test_a_job_that_is_ended_before_its_first_step_starts_again_but_not_for_ever(
     cluster, tmp_path, starts, restarts, said
 ):
-    text = CASE.format(until="100 year")
-    (tmp_path / "case.toml").write_text(text if restarts else text.partition("[output.restart]")[0])
+    write_case(tmp_path, "100 year", RESTART if restarts else "")
     first = job({**cluster, "SLURM_RESTART_COUNT": starts}, tmp_path, "log")
     until((tmp_path / "step").exists)
     first.send_signal(signal.SIGUSR1)
@@ -166,7 +150,7 @@ def test_a_job_that_is_ended_before_its_first_step_starts_again_but_not_for_ever
 
 @pytest.mark.parametrize(("end", "status"), [("1 hour", 0), ("never", 2)])
 def test_a_run_that_ends_by_itself_is_not_queued_again(cluster, tmp_path, end, status):
-    (tmp_path / "case.toml").write_text(CASE.format(until=end))
+    write_case(tmp_path, end)
     assert job(cluster, tmp_path, "log").wait(120) == status, (tmp_path / "log").read_text()
     assert calls_of(cluster, "scontrol") == calls_of(cluster, "scancel") == []
 
@@ -174,9 +158,9 @@ def test_a_run_that_ends_by_itself_is_not_queued_again(cluster, tmp_path, end, s
 @pytest.mark.verify
 def test_a_job_does_not_go_on_from_the_restart_of_another_experiment(cluster, tmp_path):
     """One that stands where its own would be, of a run before somebody edited the file."""
-    (tmp_path / "case.toml").write_text(CASE.format(until="1 hour"))
+    write_case(tmp_path, "1 hour")
     assert job(cluster, tmp_path, "first.log").wait(120) == 0, (tmp_path / "first.log").read_text()
-    (tmp_path / "case.toml").write_text(CASE.format(until="2 hour") + "[model]\ngravity = 9.7\n")
+    write_case(tmp_path, "2 hour", RESTART + "model.gravity = 9.7\n")
     assert job(cluster, tmp_path, "second.log").wait(120) == 2
     assert "gravity is 9.81 in the restart and 9.7 in the experiment" in (tmp_path / "second.log").read_text()
     forced = job({**cluster, "FORCE": "gravity"}, tmp_path, "third.log")

@@ -23,19 +23,8 @@ SECTION = types.SimpleNamespace(horizontal=True, kajiura=True, every="auto")
 
 
 def source(slip=2.0):
-    fault = sources.Fault(
-        longitude=60e3,
-        latitude=50e3,
-        depth=10e3,
-        length=30e3,
-        width=20e3,
-        strike=10.0,
-        dip=20.0,
-        rake=90.0,
-        slip=slip,
-        onset=0.0,
-        rise_time=30.0,
-    )
+    place = {"longitude": 60e3, "latitude": 50e3, "depth": 10e3, "length": 30e3, "width": 20e3}
+    fault = sources.Fault(**place, strike=10.0, dip=20.0, rake=90.0, slip=slip, onset=0.0, rise_time=30.0)
     return sources.Source([fault], projection=Plane())
 
 

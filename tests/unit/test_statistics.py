@@ -126,19 +126,19 @@ def test_gauges_read_derived_fields_at_the_centres_across_a_restart(tmp_path, en
             assert np.ptp(right) > 0
 
 
+def beach(grid, bed, moved, until):
+    """A model with a shore whose bed has `moved` [m] by the time `until` [s]."""
+    source = sw.BottomMotion([0.0, until], np.stack([0.0 * moved, moved]))
+    return sw.ShallowWater(grid, -bed, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), source=source)
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("threshold", [0.5, pytest.param(-0.5, marks=pytest.mark.verify)])
 def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, threshold):
     """A beach under a sea of 2 m, of which the sea floor lifts one half and lets the other sink."""
     bed = np.tile(np.linspace(-20.0, 60.0, 16), (6, 1))
     moved = np.where(np.arange(6)[:, None] < 3, 1.0, -1.0) * (bed > 20)
-    model = sw.ShallowWater(
-        sw.CartesianGrid(16, 6, (0.0, 1600.0), (0.0, 600.0)),
-        -bed,
-        momentum=sw.MomentumConserving(),
-        wetting=sw.WettingDrying(),
-        source=sw.BottomMotion([0.0, 2.0], np.stack([0.0 * moved, moved])),
-    )
+    model = beach(sw.CartesianGrid(16, 6, (0.0, 1600.0), (0.0, 600.0)), bed, moved, 2.0)
     state = model.state(eta=np.where(bed < 0, 2.0, np.maximum(bed, 0.0)))
     made = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.5))
     made.maxima(tmp_path / "maxima.nc").extremes(tmp_path / "extremes.nc", threshold=threshold)
@@ -159,16 +159,9 @@ def test_the_flow_depth_on_land_that_sinks_is_that_over_the_sunken_bed(tmp_path)
     """A beach whose land sinks by 1 m at once, which the sea then floods; `depth` in the files is the first one."""
     bed = np.tile(np.linspace(-6.0, 4.0, 20), (5, 1))
     moved = np.where(bed > 0, -1.0, 0.0)
-    model = sw.ShallowWater(
-        sw.CartesianGrid(20, 5, (0.0, 400.0), (0.0, 100.0)),
-        -bed,
-        momentum=sw.MomentumConserving(),
-        wetting=sw.WettingDrying(),
-        source=sw.BottomMotion([0.0, 1.0], np.stack([0.0 * moved, moved])),
-    )
-    made = sw.Simulation(
-        model, model.state(eta=lambda x, y: 0.5 * np.exp(-((x / 60.0) ** 2)) + 0.0 * y), sw.ForwardBackwardHancock(0.5)
-    )
+    model = beach(sw.CartesianGrid(20, 5, (0.0, 400.0), (0.0, 100.0)), bed, moved, 1.0)
+    state = model.state(eta=lambda x, y: 0.5 * np.exp(-((x / 60.0) ** 2)) + 0.0 * y)
+    made = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.5))
     made.maxima(tmp_path / "maxima.nc", threshold=0.01).extremes(tmp_path / "extremes.nc", threshold=0.1)
     made.write(tmp_path / "fields.nc", ("eta",), every=0.5).run(steps=80)
     with xr.open_dataset(tmp_path / "fields.nc") as fields:

@@ -68,13 +68,8 @@ def test_the_wind_gives_a_film_its_steady_speed_from_the_first_step_on():
     """tau / rho = g n^2 u^2 / h^(1/3) in 5 mm of water; obliquely the first step is at most a fifth too fast."""
     grid = sw.CartesianGrid(6, 5, (0.0, 600.0), (0.0, 500.0), "xy")
     stress, h, n = np.array([3.0, 1.0]), 0.005, 0.025
-    model = beach(
-        grid,
-        h,
-        wetting=sw.WettingDrying(1e-3, wind_depth=0.0),
-        dissipation=sw.ManningDrag(n),
-        forcing=sw.WindStress(*stress, density=1000.0),
-    )
+    terms = {"dissipation": sw.ManningDrag(n), "forcing": sw.WindStress(*stress, density=1000.0)}
+    model = beach(grid, h, wetting=sw.WettingDrying(1e-3, wind_depth=0.0), **terms)
     speed = np.sqrt(np.hypot(*stress) / 1000.0 * h ** (1 / 3) / (model.gravity * n**2))
     simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(DT))
     for steps in (1, 1, 18):
@@ -147,12 +142,8 @@ def test_heights_of_land_are_no_depths_in_the_limits_of_diffusion_and_viscosity(
     grid, found = sw.CartesianGrid(40, 10, (0.0, 4000.0), (0.0, 1000.0)), []
     salt = sw.Tracer("salt", initial=35.0, diffusivity=1.0, scheme=sw.FluxLimited())
     for land in (1.0, 500.0):
-        model = beach(
-            grid,
-            lambda x, y, land=land: np.where(x < 2500.0, 10.0 - 0.004 * x, -land) + 0.0 * y,
-            dissipation=sw.Laplacian(1.0),
-            tracers=(salt,),
-        )
+        depth = lambda x, y, land=land: np.where(x < 2500.0, 10.0 - 0.004 * x, -land) + 0.0 * y  # noqa: E731
+        model = beach(grid, depth, dissipation=sw.Laplacian(1.0), tracers=(salt,))
         limits = {limit.name: limit.dt for limit in sw.limits(model, sw.ForwardBackwardHancock(1.0))}
         assert limits["salt"] > 1000.0 and limits["Laplacian"] > 1000.0
         found.append(limits)

@@ -15,6 +15,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint import names_of
 from swmodel.cli.model_remarks import _drifts, _high_tides
+from swmodel.cli.starting import inputs_of
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
@@ -42,11 +43,8 @@ def model_with(boundary, **options):
 
 def at(model, seconds, field="elevation"):
     """The value of a boundary's parameter, from the Harmonics that the model holds."""
-    return np.asarray(
-        value_at(
-            getattr(model.open_boundaries[0], field), Time(0, seconds / 60.0, jnp.asarray(60.0, model.dtype), 60.0)
-        )
-    )
+    time = Time(0, seconds / 60.0, jnp.asarray(60.0, model.dtype), 60.0)
+    return np.asarray(value_at(getattr(model.open_boundaries[0], field), time))
 
 
 def test_a_tide_is_the_one_that_utide_predicts():
@@ -60,24 +58,9 @@ def test_a_tide_is_the_one_that_utide_predicts():
     model = model_with(sw.Flather(elevation=sw.Tide(pairs, start=START, latitude=50.0)))
     numbers = np.array([constit_index_dict[name] for name in EIGHT])
     middle = START.toordinal() + 0.25
-    aux = Bunch(
-        reftime=middle,
-        frq=ut_constants.const.freq[numbers],
-        lat=50.0,
-        opt=Bunch(
-            epoch="python",
-            nodsatlint=0,
-            nodsatnone=0,
-            gwchlint=0,
-            gwchnone=0,
-            twodim=False,
-            prefilt=[],
-            notrend=True,
-            nodiagn=True,
-            order_constit=None,
-        ),
-        lind=numbers,
-    )
+    opt = Bunch(epoch="python", twodim=False, prefilt=[], notrend=True, nodiagn=True, order_constit=None)
+    opt.update(dict.fromkeys(("nodsatlint", "nodsatnone", "gwchlint", "gwchnone"), 0))
+    aux = Bunch(reftime=middle, frq=ut_constants.const.freq[numbers], lat=50.0, opt=opt, lind=numbers)
     coef = Bunch(name=np.array(EIGHT), A=amplitude, g=phase, aux=aux, mean=0.0, slope=0.0)
     hours = np.arange(0.0, 24.0, 1.7)
     theirs = reconstruct(middle + hours / 24.0, coef, epoch="python", verbose=False, constit=list(EIGHT)).h
@@ -247,11 +230,8 @@ def test_a_level_beside_tides_that_is_impossible_is_refused():
 
 
 def test_the_velocity_outside_counts_positive_out_of_the_domain():
-    grid, stepper, run = (
-        sw.CartesianGrid(8, 8, (0.0, 8e3), (0.0, 8e3)),
-        sw.SSPRK3(10.0),
-        jit(sw.integrate, static_argnums=3),
-    )
+    grid, stepper = sw.CartesianGrid(8, 8, (0.0, 8e3), (0.0, 8e3)), sw.SSPRK3(10.0)
+    run = jit(sw.integrate, static_argnums=3)
     for side, velocity in itertools.product(SIDES, (0.1, -0.1)):
         open_sides = [sw.Flather(each, velocity=velocity * (each == side)) for each in SIDES]
         model = sw.ShallowWater(grid, 50.0, boundaries=open_sides)
@@ -259,40 +239,31 @@ def test_the_velocity_outside_counts_positive_out_of_the_domain():
         assert float(np.asarray(end.eta).sum()) / velocity < -1.0, side
 
 
-@pytest.mark.parametrize("sides, passes", [("west", False), (("west", "east"), False), ("east", True), (None, True)])
-def test_a_side_of_land_alone_cannot_be_open(sides, passes):
-    """All four sides are what a condition has unless some are named; then one of them needs water."""
-    grid, options = sw.CartesianGrid(8, 5, (0.0, 8e3), (0.0, 5e3)), {} if sides is None else {"sides": sides}
-    make = lambda: sw.ShallowWater(  # noqa: E731
-        grid, lambda x, y: np.where(x < 2e3, 0.0, 50.0) + 0 * y, boundaries=(sw.Flather(elevation=1.0, **options),)
-    )
-    if passes:
-        make()
-        return
-    with pytest.raises(ConfigError, match="Flather: the west side is open, and every cell along it is land; leave it"):
-        make()
+LAND = "Flather: the west side is open, and every cell along it is land; leave it"
+DRY = "Sponge: the layer of 1500 m along the west side is land alone; leave the side out, or make"
+NARROW = "Sponge: the layer of 300 m along the east side holds no cell; make it wider than half a cell"
 
 
 @pytest.mark.parametrize(
-    "width, sides, said",
+    "condition, said",
     [
-        (1.5e3, "west", "Sponge: the layer of 1500 m along the west side is land alone; leave the side out, or make"),
-        (300.0, "east", "Sponge: the layer of 300 m along the east side holds no cell; make it wider than half a cell"),
-        (3e3, "west", None),
-        (1.5e3, ("west", "east", "south", "north"), None),
+        (sw.Flather("west", elevation=1.0), LAND),
+        (sw.Flather(("west", "east"), elevation=1.0), LAND),
+        (sw.Flather("east", elevation=1.0), None),
+        (sw.Flather(elevation=1.0), None),
+        (sw.Sponge("west", width=1.5e3, rate=1e-3), DRY),
+        (sw.Sponge("east", width=300.0, rate=1e-3), NARROW),
+        (sw.Sponge("west", width=3e3, rate=1e-3), None),
+        (sw.Sponge(SIDES, width=1.5e3, rate=1e-3), None),
     ],
 )
-def test_a_sponge_needs_water(width, sides, said):
-    """Two columns of land in the west; of a sponge on all four sides, which is the default, one layer needs water."""
+def test_a_side_of_land_alone_cannot_be_open_and_a_sponge_needs_water(condition, said):
+    """Two columns of land in the west. Of all four sides, which a condition has unless some are named, one needs
+    water."""
     grid = sw.CartesianGrid(8, 5, (0.0, 8e3), (0.0, 5e3))
-    make = lambda: sw.ShallowWater(  # noqa: E731
-        grid, lambda x, y: np.where(x < 2e3, 0.0, 50.0) + 0 * y, boundaries=(sw.Sponge(sides, width=width, rate=1e-3),)
-    )
-    if said is None:
-        make()
-        return
-    with pytest.raises(ConfigError, match=re.escape(said)):
-        make()
+    depth = np.where(grid.coordinates("h")[0] < 2e3, 0.0, 50.0) * np.ones(grid.shape)
+    with pytest.raises(ConfigError, match=re.escape(said)) if said else contextlib.nullcontext():
+        sw.ShallowWater(grid, depth, boundaries=(condition,))
 
 
 def test_steps_and_their_transposes_get_the_tide_of_the_cells_next_to_the_sides_alone():
@@ -331,20 +302,10 @@ def test_an_implicit_scheme_refuses_a_clamped_side():
 
 
 FILE = """
-[grid]
-type = "cartesian"
-nx = 6
-ny = 5
-x = ["0 km", "60 km"]
-y = ["0 km", "50 km"]
-[bathymetry]
-type = "flat"
-depth = 100.0
-[stepper]
-type = "rk4"
-[run]
-until = "1 h"
-start = 2008-09-08T06:00:00Z
+grid = {type = "cartesian", nx = 6, ny = 5, x = ["0 km", "60 km"], y = ["0 km", "50 km"]}
+bathymetry = {type = "flat", depth = 100.0}
+stepper = {type = "rk4"}
+run = {until = "1 h", start = 2008-09-08T06:00:00Z}
 [[boundary]]
 type = "flather"
 sides = "west"
@@ -426,14 +387,14 @@ def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
         ("constituents.S2", "constituents.M2", "the tidal constituent M2 is given twice"),
         ("constituents.m2", "constituents.M9X", "elevation.constituents: there is no tidal constituent 'M9X'"),
         ("phase = 75", "phas = 75", "S2.phas: unknown key; did you mean 'phase'?"),
-        ("start = 2008-09-08T06:00:00Z", "", "boundary[0].elevation: a tide needs the date of the start"),
+        (", start = 2008-09-08T06:00:00Z", "", "boundary[0].elevation: a tide needs the date of the start"),
         ('"10 cm"', '"-10 cm"', "the amplitude of M2 is negative, -0.1 somewhere"),
         ('"0.4 * exp(-y / 200e3)"', '"0.1 - y / 200e3"', "the amplitude of S2 is negative"),
         ('"10 cm"', '"10 km"', "the amplitude of M2 reaches 10000 m, more than the 20 m that are possible"),
         ('"10 cm"', '"10 s"', "'10 s' is a time; expected a length in m"),
         (
-            "[stepper]",
-            '[output.harmonics]\nconstituents = ["M2"]\nbegin = "2 h"\n[stepper]',
+            "stepper =",
+            'output.harmonics = {constituents = ["M2"], begin = "2 h"}\nstepper =',
             "7200 s is after the end of the run; begin earlier",
         ),
         ("constituents.m2 =", "m2 =", "elevation.m2: unknown key"),
@@ -575,8 +536,8 @@ def test_a_tide_higher_than_any_that_is_known_is_remarked():
 def test_a_file_of_an_experiment_covers_its_sides_or_is_refused_at_check(tmp_path, lon, units, table, said):
     atlas(tmp_path / "atlas.nc", lon, units)
     text = FILE[: FILE.index("constituents.m2")] + f"constituents.M2 = {{{table}}}\n"
-    text = text.replace('type = "cartesian"\nnx = 6\nny = 5', 'type = "spherical"\nnx = 8\nny = 6')
-    text = re.sub(r"\nx = .*\ny = .*", "\nlongitude = [-5.0, 3.0]\nlatitude = [49.0, 52.0]", text)
+    sphere_grid = 'grid = {type = "spherical", nx = 8, ny = 6, longitude = [-5.0, 3.0], latitude = [49.0, 52.0]}'
+    text = re.sub("grid = .*", sphere_grid, text)
     made = assemble(read_text(text, "tide.toml", tmp_path))
     if said is not None:
         assert re.search(said, " ".join(made.sentences()))
@@ -623,24 +584,14 @@ def test_currents_of_a_run_of_ones_own_bring_its_tide_into_a_part_of_it_at_every
     """Elevation and velocity outside are those of the wave, which then enters whole, whatever its direction."""
     side, file = own_tides
     sides, grid = through(side)
+    plan = grid(8, 6e4)
+    x, y = (edges[[0, -1]].tolist() for edges in (plan.x_edges, plan.y_edges))
     text = f"""
-[grid]
-type = "cartesian"
-nx = {grid(8, 0.0).nx}
-ny = {grid(8, 0.0).ny}
-x = {grid(8, 6e4).x_edges[[0, -1]].tolist()}
-y = {grid(8, 6e4).y_edges[[0, -1]].tolist()}
-periodic = "{grid(8, 0.0).periodic}"
-[bathymetry]
-type = "flat"
-depth = 10.0
-[model]
-linear = true
-[stepper]
-type = "forward_backward"
-[run]
-until = "1 h"
-start = 2008-09-08T06:00:00Z
+grid = {{type = "cartesian", nx = {plan.nx}, ny = {plan.ny}, x = {x}, y = {y}, periodic = "{plan.periodic}"}}
+bathymetry = {{type = "flat", depth = 10.0}}
+model = {{linear = true}}
+stepper = {{type = "forward_backward"}}
+run = {{until = "1 h", start = 2008-09-08T06:00:00Z}}
 [[boundary]]
 type = "flather"
 sides = {list(sides)}
@@ -658,6 +609,31 @@ velocity = {{constituents.M2 = {{file = "{file}"}}}}
             waves.append((data.eta_amplitude_M2 * np.exp(1j * np.deg2rad(data.eta_phase_M2))).load())
     whole, part = xr.align(*waves, join="inner")
     np.testing.assert_allclose(part, whole, atol=5e-3)  # velocities are taken half a cell inside: 3.5 % of 0.1 m
+
+
+def test_files_of_constituents_are_inputs_which_no_output_may_replace(tmp_path):
+    (tmp_path / "m2.nc").touch()
+    text = """
+[grid]
+type = "cartesian"
+nx = 4
+ny = 4
+x = ["0 km", "4 km"]
+y = ["0 km", "4 km"]
+[bathymetry]
+type = "flat"
+depth = 10.0
+[run]
+until = "1 h"
+start = 2008-09-08T06:00:00Z
+[[boundary]]
+type = "flather"
+sides = "west"
+elevation = {constituents.M2 = {file = "m2.nc"}}
+"""
+    draft = read_text(text, "tide.toml", tmp_path)
+    assert not draft.mistakes
+    assert ("boundary.0.elevation.constituents.M2.file", (tmp_path / "m2.nc").resolve()) in inputs_of(draft)
 
 
 def test_velocities_from_files_have_the_sign_that_the_condition_gives_them(tmp_path):

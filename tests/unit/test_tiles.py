@@ -28,6 +28,7 @@ from swmodel.parallel.decomposition import Decomposition
 from swmodel.parallel.serial import OneTileCommunicator
 from swmodel.performance.timing import Program
 from swmodel.stepping.stability import limits
+from tests.gridded import write_axes
 from tests.stacked import AllTiles
 
 NX, NY, LAYOUT, RANK = 43_200, 21_600, (100, 100), 4321
@@ -53,11 +54,8 @@ here = [-150.0, 0.0]
 def bathymetry_file(path, nx=10_800, ny=5_400, chunk=540):
     """Elevations of 2 arc-minutes, most of which no chunk holds: they have the default, 3276.7 m of depth."""
     with netCDF4.Dataset(path, "w") as file:
-        for name, units, n, first in (("lat", "degrees_north", ny, -90.0), ("lon", "degrees_east", nx, -180.0)):
-            file.createDimension(name, n)
-            axis = file.createVariable(name, "f8", name)
-            axis.units = units
-            axis[:] = first + 360.0 / nx * (np.arange(n) + 0.5)
+        lat, lon = (first + 360.0 / nx * (np.arange(n) + 0.5) for first, n in ((-90.0, ny), (-180.0, nx)))
+        write_axes(file, {"lat": ("degrees_north", lat), "lon": ("degrees_east", lon)})
         z = file.createVariable("elevation", "i2", ("lat", "lon"), chunksizes=(chunk, chunk), zlib=True)
         z.scale_factor, z.units = 0.1, "m"
         z[2700:2760, 5400:5500] = -5000
@@ -66,11 +64,7 @@ def bathymetry_file(path, nx=10_800, ny=5_400, chunk=540):
 def wind_file(path):
     lon, lat, times = np.arange(-180.0, 181.0, 2.5), np.arange(-90.0, 91.0, 2.5), np.arange(0.0, 7201.0, 600.0)
     with netCDF4.Dataset(path, "w") as file:
-        for name, units, values in (("time", "s", times), ("lat", "degrees_north", lat), ("lon", "degrees_east", lon)):
-            file.createDimension(name, values.size)
-            axis = file.createVariable(name, "f8", name)
-            axis.units = units
-            axis[:] = values
+        write_axes(file, {"time": ("s", times), "lat": ("degrees_north", lat), "lon": ("degrees_east", lon)})
         for name in ("u10", "v10"):
             wind = file.createVariable(name, "f4", ("time", "lat", "lon"))
             wind.units = "m s-1"

@@ -76,12 +76,8 @@ def test_the_structure_of_a_state_has_the_names():
     three, four = sw.State(1.0, 2.0, 3.0), sw.State(1.0, 2.0, 3.0, dye=4.0)
     structures = {jax.tree.structure(s) for s in (three, four, sw.State(1.0, 2.0, 3.0, salt=4.0))}
     assert len(structures) == 3
-    assert [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(four)] == [
-        ".u",
-        ".v",
-        ".eta",
-        ".dye",
-    ]
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(four)]
+    assert paths == [".u", ".v", ".eta", ".dye"]
 
 
 def test_a_state_says_what_it_lacks():

@@ -27,6 +27,16 @@ GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 PATIENCE = 20.0  # [s] after which a test gives up
 
 
+def started(function, done, count):
+    """A thread that calls `function`, which has put `count` things into `done` and waits."""
+    thread, until = threading.Thread(target=function), time.monotonic() + PATIENCE
+    thread.start()
+    while len(done) < count and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    return thread
+
+
 class File:
     """An Output for the Writer alone."""
 
@@ -58,12 +68,7 @@ def test_only_so_many_bytes_wait_or_one_larger_record_and_so_many_writes(limit, 
             writer.submit(File(), lambda: may_write.wait(PATIENCE), size)
             submitted.append(k)
 
-    thread = threading.Thread(target=submit_all)
-    thread.start()
-    until = time.monotonic() + PATIENCE
-    while len(submitted) < 3 and time.monotonic() < until:
-        time.sleep(0.01)
-    time.sleep(0.1)
+    thread = started(submit_all, submitted, 3)
     assert submitted == [0, 1, 2]
     may_write.set()
     thread.join(PATIENCE)
@@ -112,12 +117,7 @@ def test_parts_of_a_stream_come_in_order_and_few_of_them_wait():
                 put(k, 40)
                 waiting.append(writer._waiting_bytes)
 
-    thread = threading.Thread(target=put_all)
-    thread.start()
-    until = time.monotonic() + PATIENCE
-    while len(waiting) < 2 and time.monotonic() < until:
-        time.sleep(0.01)
-    time.sleep(0.1)
+    thread = started(put_all, waiting, 2)
     assert waiting == [40, 80]
     may_take.set()
     thread.join(PATIENCE)

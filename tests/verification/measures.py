@@ -3,11 +3,13 @@
 The latter need data of the repository, or hours. Each is a `Case` in a module whose name begins with "measures_".
 """
 
+import functools
 import importlib
 import pkgutil
 import sys
 
-from swmodel.verification import Scores, UnknownCase, select, verify
+from swmodel.errors import SwmodelError
+from swmodel.verification import CASES, Mark, Scores, UnknownCase, select, verify
 from swmodel.verification.suite import marks_named, print_values
 
 __all__ = ["main"]
@@ -42,6 +44,27 @@ def main(names: list[str]) -> int:
     missed = [line for scores in found for line in misses(scores, names)]
     print(*missed, sep="\n", end="\n" if missed else "")
     return int(bool(missed) or any(scores.failure for scores in found))
+
+
+def measured(name: str, quick: bool = False) -> tuple[Mark, float]:
+    """The mark with this name, and its value. A case is run once for all its marks.
+
+    Raises:
+        UnknownCase: for a name without a mark.
+    """
+    (case,) = select([name])
+    mark = next((mark for mark in case.all_marks if mark.name == name), None)
+    if mark is None:
+        raise UnknownCase(f"{name!r} is a case; its marks are {', '.join(mark.name for mark in case.all_marks)}.")
+    return mark, _once(case.name, quick)[name]
+
+
+@functools.cache
+def _once(name, quick):
+    (scores,) = verify([CASES[name]], quick)
+    if scores.failure:
+        raise SwmodelError(scores.failure)
+    return scores.values
 
 
 def misses(scores: Scores, names: list[str]) -> list[str]:

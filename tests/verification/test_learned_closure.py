@@ -3,7 +3,6 @@
 import importlib
 import sys
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification.verification import verify
 from swmodel.errors import ConfigError
-from swmodel.runtime import launch
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.paths import experiments
 
@@ -23,17 +21,10 @@ pytest.importorskip("optax", reason="`make setup` installs optax")
 
 
 @pytest.fixture
-def study(monkeypatch):
+def study(a_users_process, monkeypatch):
     """(the module network_viscosity, the module learned_closure), as a user's process imports them."""
     monkeypatch.syspath_prepend(experiments() / "learned_closure")
-    monkeypatch.setattr(launch, "configure_process", lambda *arguments, **options: None)
-    usual = {"jax_numpy_dtype_promotion": "standard", "jax_numpy_rank_promotion": "allow"}
-    before = {name: getattr(jax.config, name) for name in usual}
-    for name, value in usual.items():
-        jax.config.update(name, value)
     yield importlib.import_module("network_viscosity"), importlib.import_module("learned_closure")
-    for name, value in before.items():
-        jax.config.update(name, value)
     for name in ("network_viscosity", "learned_closure"):
         sys.modules.pop(name)
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from swmodel.verification.suite import measured, select
+from swmodel.verification.suite import select
+
+from .measures import measured
 
 
 @pytest.mark.verify  # each case compiles programs of several grids

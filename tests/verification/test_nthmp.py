@@ -3,9 +3,9 @@
 import pytest
 
 from swmodel.verification.shores import STEPPERS
-from swmodel.verification.suite import measured
 
 from . import measures_nthmp as nthmp
+from .measures import measured
 
 # marks that are not within what the NTHMP accepts; docs/coast.md says what is known of the reasons
 MISSED = {"bp6a_front_error", "bp6a_lee_error"}

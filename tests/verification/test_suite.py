@@ -8,9 +8,10 @@ import pytest
 
 from swmodel.cli.verify import verify_cases
 from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, sphere, verify
-from swmodel.verification.suite import marks_named, measured, page
+from swmodel.verification.suite import marks_named, page
 
 from . import measures
+from .measures import measured
 
 QUICK = ["adjustment"]  # each adjoint of another model takes seconds to compile
 

@@ -10,9 +10,9 @@ import xarray as xr
 from swmodel import postprocess
 from swmodel.runtime import paths
 from swmodel.runtime.launch import mpirun_environment
-from swmodel.verification.suite import measured
 
 from . import measures_tohoku
+from .measures import measured
 
 # First time after 900 s above a fifth of the record's maximum before 7200 s [s], and that maximum [m], from the records
 # of NOAA's buoys with the tides removed.

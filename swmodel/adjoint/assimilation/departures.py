@@ -35,7 +35,7 @@ from ..costs.misfits import SumOfMisfits
 from ..costs.tile_costs import SquaresOfSums
 from ..problem import Problem
 from .linear_model import LinearModel, everywhere
-from .minimise import Space
+from .minimise import Space, unit_vectors
 
 
 class Departures:
@@ -81,10 +81,6 @@ class Departures:
         """Differences of what `compared` returns, over the errors of the observations."""
         return self.linear(compared)
 
-    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
-        """The sum of d^2 for each gauge, (gauges,)."""
-        return np.sum(self.of(readings) ** 2, axis=(0, 1))
-
 
 class DeparturesOfSums(Departures):
     """The departures d (M, gauges) of a SquaresOfSums, such as those of harmonic constants."""
@@ -106,9 +102,6 @@ class DeparturesOfSums(Departures):
 
     def scaled(self, compared: ArrayLike) -> np.ndarray:
         return np.asarray(compared, float) * self.per_deviation
-
-    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
-        return np.sum(self.of(readings) ** 2, axis=0)
 
 
 class DeparturesOfMaxima(DeparturesOfSums):
@@ -186,9 +179,6 @@ class DeparturesOfParts(Departures):
             part.scaled(own[: len(part.per_deviation)])
             for part, own in self._each(compared)  # without padding
         )
-
-    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
-        return np.concatenate([part.by_gauge(own) for part, own in self._each(readings)])
 
     def _each(self, readings):
         """Each part with its columns of the readings."""
@@ -268,9 +258,7 @@ class Green:
         return at
 
 
-def tangent_columns(
-    problem: Problem, progress: Callable[[int, int], object] | None = None
-) -> "Callable[[ControlDict, Departures], Matrix]":
+def tangent_columns(problem: Problem) -> "Callable[[ControlDict, Departures], Matrix]":
     """The function from parameters and departures to G that `incremental` takes, by a run of the linear model for each.
 
     Raises:
@@ -287,14 +275,12 @@ def tangent_columns(
     program = jit(problem.communicator.spmd(lambda f, p, dp: jax.jvp(f, (p,), (dp,))[1]))
 
     def at(parameters, departures):
-        columns, units, counted = [], list(_units(parameters)), departures.per_deviation > 0
-        here = {name: everywhere(value, problem.communicator) for name, value in parameters.items()}
-        for k, unit in enumerate(units):
-            unit = {name: everywhere(value, problem.communicator) for name, value in unit.items()}
+        columns, counted, communicator = [], departures.per_deviation > 0, problem.communicator
+        here = {name: everywhere(value, communicator) for name, value in parameters.items()}
+        for unit in unit_vectors(parameters):
+            unit = {name: everywhere(value, communicator) for name, value in unit.items()}
             change = program(problem.transforms[0].function, here, unit)
             columns.append(departures.linear(linear.readings(change))[counted])
-            if progress is not None:
-                progress(k + 1, len(units))
         return Matrix(np.stack(columns, axis=1), counted, parameters)
 
     return at
@@ -372,12 +358,3 @@ def only_patch(problem: Problem) -> tuple[str, Any, str]:
 
 def _vector(parameters, like):
     return np.concatenate([np.ravel(np.asarray(parameters[name], float)) for name in like])
-
-
-def _units(parameters):
-    """The unit vectors: for each number of `parameters`, a dict with 1 for this number and 0 for the others."""
-    for name, value in parameters.items():
-        for k in range(np.size(value)):
-            unit = {n: np.zeros_like(np.asarray(v)) for n, v in parameters.items()}
-            unit[name].reshape(-1)[k] = 1.0
-            yield unit

@@ -23,10 +23,11 @@ eigenvalues (Golub & Van Loan 2013, section 10.3).
 """
 
 import dataclasses
+import functools
 import math
 import time as clock
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -78,10 +79,6 @@ class Lanczos:
     def solution(self) -> ControlDict:
         """x, with (1 + A) x = b to within the residual."""
         return self.space.combine(self._shares(), self.vectors)
-
-    def decrease(self) -> float:
-        """The decrease of x.(1 + A)x / 2 - b.x from zero to the solution."""
-        return float(0.5 * self.norm * self._shares()[0])
 
     def eigenpairs(self, tolerance: float = 1e-2) -> tuple[np.ndarray, list[ControlDict]]:
         """(eigenvalues, eigenvectors) of A that have converged, largest first.
@@ -142,17 +139,14 @@ class Space:
 
     Args:
         communicator: the model's Communicator.
-        dot: `dot(a, b, communicator)`; adjoint.dot unless given.
     """
 
-    def __init__(
-        self, communicator: Communicator, dot: Callable[[ControlDict, ControlDict, Communicator], float] | None = None
-    ):
-        self.communicator, self._dot = communicator, dot or global_dot
+    def __init__(self, communicator: Communicator):
+        self.communicator = communicator
 
     def dot(self, a: ControlDict, b: ControlDict) -> float:
         """<a, b>, a float; the root's value on every rank, since ranks may differ by rounding errors."""
-        return self.communicator.host_broadcast(float(self._dot(a, b, self.communicator)))
+        return self.communicator.host_broadcast(float(global_dot(a, b, self.communicator)))
 
     def norm(self, a: ControlDict) -> float:
         """|a|."""
@@ -172,6 +166,15 @@ class Space:
     def scale(self, factor: float, a: ControlDict) -> ControlDict:
         """factor a."""
         return _scaled(float(factor), a)
+
+
+def unit_vectors(parameters: ControlDict) -> Iterator[ControlDict]:
+    """For each number of a control dict that every rank holds, a dict with 1 for this number and 0 for all others."""
+    for name, value in parameters.items():
+        for k in range(np.size(value) if np.ndim(value) < 2 else 0):
+            unit = {n: np.zeros_like(v) if np.ndim(v) < 2 else jnp.zeros_like(v) for n, v in parameters.items()}
+            unit[name].reshape(-1)[k] = 1.0
+            yield unit
 
 
 @jax.jit
@@ -304,27 +307,6 @@ def _first(function, start, space):
     return Minimum(start, value, gradient, history=(Iteration(0, value, space.norm(gradient), 1),))
 
 
-class _Line:
-    """J and its slope at x + a p, computed once for a line search that evaluates both at the same a."""
-
-    def __init__(self, function, now, direction, space):
-        self.function, self.now, self.direction, self.space = function, now, direction, space
-        self.length, self.evaluations = None, 0
-        self.found: tuple = ()
-
-    def at(self, length):
-        """(values, J, gradient, slope) at the step `length`; a J that is not finite counts as infinite."""
-        length = float(np.ravel(length)[0])
-        if length != self.length:
-            values = self.space.add(self.now.values, length, self.direction)
-            value, gradient = self.function(values)
-            value = self.space.communicator.host_broadcast(float(value))
-            slope = self.space.dot(gradient, self.direction) if math.isfinite(value) else math.inf
-            self.found = values, value if math.isfinite(value) else math.inf, gradient, slope
-            self.length, self.evaluations = length, self.evaluations + 1
-        return self.found
-
-
 def _iteration(function, now, space, memory):
     """The Minimum one step on, or None if no step along the direction lowers J enough."""
     from scipy.optimize import line_search  # takes a tenth of a second, for which other commands need not wait
@@ -333,12 +315,21 @@ def _iteration(function, now, space, memory):
     slope = space.dot(now.gradient, direction)
     if not slope < 0.0:
         return None
-    line = _Line(function, now, direction, space)
+
+    @functools.lru_cache(maxsize=1)  # a line search evaluates both J and its slope at the same step
+    def at(length):
+        """(values, J, gradient, slope) at the step `length`; a J that is not finite counts as infinite."""
+        values = space.add(now.values, length, direction)
+        value, gradient = function(values)
+        value = space.communicator.host_broadcast(float(value))
+        slope = space.dot(gradient, direction) if math.isfinite(value) else math.inf
+        return values, value if math.isfinite(value) else math.inf, gradient, slope
+
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a search without success is recognised by its result
         length, *_ = line_search(
-            lambda a: line.at(a)[1],
-            lambda a: np.array([line.at(a)[3]]),
+            lambda a: at(float(np.ravel(a)[0]))[1],
+            lambda a: np.array([at(float(np.ravel(a)[0]))[3]]),
             np.zeros(1),
             np.ones(1),
             np.array([slope]),
@@ -347,11 +338,11 @@ def _iteration(function, now, space, memory):
         )
     if length is None:
         return None
-    values, value, gradient, _ = line.at(length)
+    values, value, gradient, _ = at(float(np.ravel(length)[0]))
     s, y = space.add(values, -1.0, now.values), space.add(gradient, -1.0, now.gradient)
     pairs = (*now.pairs, (s, y))[-memory:] if space.dot(s, y) > 0 else now.pairs
-    last = now.history[-1]
-    latest = Iteration(last.number + 1, value, space.norm(gradient), last.evaluations + line.evaluations, space.norm(s))
+    last, evaluations = now.history[-1], at.cache_info().misses
+    latest = Iteration(last.number + 1, value, space.norm(gradient), last.evaluations + evaluations, space.norm(s))
     return Minimum(values, value, gradient, pairs, (*now.history, latest))
 
 

@@ -39,7 +39,7 @@ from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ..controls.controls import ControlDict, Transformed
 from ..core.programs import Transform
-from .minimise import Space, lanczos
+from .minimise import Space, lanczos, unit_vectors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,13 +77,7 @@ class Posterior:
         """{control: the background's variance}, by the transforms that have it, else by a sum over the parameters."""
         variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
         known = variance(transformed.function, entered(parameters, communicator))
-        numbers = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) < 2}
-        units = []
-        for name, value in numbers.items():
-            for k in range(value.size):
-                unit = {n: np.zeros_like(v) if np.ndim(v) < 2 else jnp.zeros_like(v) for n, v in parameters.items()}
-                unit[name].reshape(-1)[k] = 1.0
-                units.append(unit)
+        units = list(unit_vectors(parameters))
         if not units:
             return known
         return Posterior._sum_of_squares(units, np.ones(len(units)), transformed, parameters, communicator) | known

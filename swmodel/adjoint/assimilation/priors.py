@@ -260,12 +260,12 @@ class Balanced(Prior):
         return transforms.Balanced.of(setting.model, setting.state, spread)
 
 
-class _OfModel(Prior):
+class OfModel(Prior):
     """A control of the model, whose value is the background; subclasses declare `name`, `deviation` and `positive`."""
 
     name: ClassVar[str]
     deviation: ClassVar[float]
-    positive: ClassVar[bool]
+    positive: ClassVar[bool] = False
 
     def targets(self) -> tuple[str, ...]:
         return (self.name,)
@@ -307,7 +307,7 @@ GIVEN = {  # what the model needs for a control of a kind
 POSITIVE = "whether it stays positive; the error is then relative"
 
 
-class Field(_OfModel):
+class Field(OfModel):
     """A field of the model, whose value in the experiment is the background."""
 
     name: str = declared(Text(), static=True, doc=OF_MODEL)
@@ -321,7 +321,7 @@ class Field(_OfModel):
         return self.around(setting, spread, bool(found.records))
 
 
-class Number(_OfModel):
+class Number(OfModel):
     """A number of the model, whose value in the experiment is the background."""
 
     name: str = declared(Text(), static=True, doc=OF_MODEL)
@@ -333,7 +333,7 @@ class Number(_OfModel):
         return self.around(setting, np.asarray(self.deviation, setting.model.dtype), bool(found.records))
 
 
-class Series(_OfModel):
+class Series(OfModel):
     """Values of the model at given times, such as the level at a side or the points of a track.
 
     The values in the experiment are the background. Their errors are correlated in time by exp(-t^2 / 2 length^2).

@@ -13,12 +13,12 @@ from ...forcing.constituents import distinct
 from ..controls.controls import controls_of
 from ..controls.side_tides import ByClass, SideTide
 from ..controls.transforms import Transform
-from .priors import OF_MODEL, Prior, Setting, background_of
+from .priors import OF_MODEL, OfModel, Setting, background_of
 
 __all__ = ["BoundaryTide", "DepthClasses"]
 
 
-class BoundaryTide(Prior):
+class BoundaryTide(OfModel):
     """Amplitudes and phase lags of a tide along the open sides of a boundary."""
 
     name: str = declared(
@@ -36,9 +36,6 @@ class BoundaryTide(Prior):
     def targets(self) -> tuple[str, ...]:
         names = (str(name).strip().upper() for name in self.constituents)
         return tuple(f"{self.name}.{part}.{name}" for name in names for part in ("amplitude", "phase"))
-
-    def label(self) -> str:
-        return self.name
 
     def transform(self, setting: Setting) -> Transform:
         model = setting.model
@@ -65,11 +62,8 @@ class BoundaryTide(Prior):
                 )
         return tuple(background_of(setting.model, setting.state, name, setting.dt) for name in pair)
 
-    def unknowns(self, setting: Setting) -> int:
-        return int(np.size(self.transform(setting).zero(setting.model)))
 
-
-class DepthClasses(Prior):
+class DepthClasses(OfModel):
     """A positive field of the model, which changes by a factor for each range of depths."""
 
     name: str = declared(Text(), static=True, doc=OF_MODEL)
@@ -79,12 +73,6 @@ class DepthClasses(Prior):
         doc="depths between the ranges, ascending; n of them make n + 1 ranges",
     )
     deviation: float = parameter(above=0.0, doc="relative standard deviation of its error in each range")
-
-    def targets(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def label(self) -> str:
-        return self.name
 
     def transform(self, setting: Setting) -> Transform:
         model = setting.model
@@ -99,10 +87,6 @@ class DepthClasses(Prior):
         edges = jnp.asarray(self.edges, depth.dtype)
         classes = jnp.sum(depth[..., None] > edges[None, None], axis=-1, dtype=jnp.int32)
         return ByClass(background, classes, np.asarray(self.deviation, model.dtype), len(self.edges) + 1)
-
-    def unknowns(self, setting: Setting) -> int:
-        controls_of(setting.model, [self.name])
-        return len(self.edges) + 1
 
 
 def _constant(model, value):

@@ -90,26 +90,21 @@ class Control:
             return getattr(state, where[0])
         if kind == "dynamics":
             return functools.reduce(_inside, where, dynamics)
-        held = getattr(dynamics, kind)[where[0]]
-        for key in where[1:]:
-            held = _inside(held, key)
-        return held
+        return functools.reduce(_inside, where[1:], getattr(dynamics, kind)[where[0]])
 
     def put(self, dynamics: System, state: State | None, value: Any) -> tuple[System, Any]:
         """(dynamics, state) with `value` in place; for time records, `value` is (first, second) of a window."""
         kind, *where = self.place
         if kind == "state":
             return dynamics, replace(state, **{where[0]: value})
-        value = self._as_held(self.get(dynamics, state), value)
+        if self.records:
+            value = replace(self.get(dynamics, state), first=value[0], second=value[1])
         if kind == "dynamics":
             changed: Any = _with_inside(dynamics, where, value)
             return changed, state
         terms = list(getattr(dynamics, kind))
         terms[where[0]] = _with_inside(terms[where[0]], where[1:], value)
         return replace(dynamics, **{kind: tuple(terms)}), state
-
-    def _as_held(self, held, value):
-        return replace(held, first=value[0], second=value[1]) if self.records else value
 
     def window_records(self, step: int, dt: float) -> tuple[int, ...]:
         """(first, second): the numbers of the records that bracket `step`."""

@@ -106,17 +106,16 @@ class Joined:
     targets: tuple = static()
 
     def __call__(self, parameters: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        found = {}
-        for (name, part), target in zip(sorted(self.parts.items()), self.targets):
-            value = part(parameters[name])
-            found |= value if target is None else {target: value}
-        return found
+        return self._of_parts(parameters, lambda part, p: part(p))
 
     def variance(self, parameters: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """{control: variance of its background error} for small changes about `parameters`, of parts that have it."""
+        return self._of_parts(parameters, lambda part, p: part.variance(p))
+
+    def _of_parts(self, parameters, function):
         found = {}
         for (name, part), target in zip(sorted(self.parts.items()), self.targets):
-            value = part.variance(parameters[name])
+            value = function(part, parameters[name])
             if value is not None:
                 found |= value if target is None else {target: value}
         return found

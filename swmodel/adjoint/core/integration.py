@@ -76,20 +76,23 @@ def _few_states(dynamics, stepper, carry, steps, lengths):
         return run_steps(loop, carry, steps, first=first)[0]
 
     def forward(leaves, carry):
-        touched = Touched(tuple(bool(x.perturbed) for x in leaves))
+        touched = tuple(bool(x.perturbed) for x in leaves)
         leaves, carry = jax.tree.map(lambda x: x.value, (leaves, carry), is_leaf=lambda x: hasattr(x, "perturbed"))
-        end, _, stored = tape(leaves, touched.flags, carry).record(carry, (), span(leaves))
-        return end, (leaves, touched, jax.tree.map(Shape.of, carry), stored)
+        end, _, stored = tape(leaves, touched, carry).record(carry, (), span(leaves))
+        arrays, structure = jax.tree.flatten(carry)
+        shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in arrays)
+        return end, (leaves, Static((touched, shapes, structure)), stored)
 
     def backward(kept, bars):
-        leaves, touched, carry, stored = kept
-        carry = jax.tree.map(lambda x: x.like, carry, is_leaf=lambda x: isinstance(x, Shape))
+        leaves, known, stored = kept
+        touched, arrays, structure = known.value
+        carry = structure.unflatten(arrays)
         shapes = Floats(carry)
         bars = shapes.floats(jax.tree.leaves(bars, is_leaf=_is_zero))
         bars = [jnp.zeros(bar.shape, bar.dtype) if _is_zero(bar) else bar for bar in bars]
-        params, carry_bar, _ = tape(leaves, touched.flags, carry).sweep(stored, span(leaves), (bars, ()))
+        params, carry_bar, _ = tape(leaves, touched, carry).sweep(stored, span(leaves), (bars, ()))
         params, carry_bar = iter(params), iter(carry_bar)
-        of_leaves = [next(params) if t else None for t in touched.flags]
+        of_leaves = [next(params) if t else None for t in touched]
         return of_leaves, shapes.tree([next(carry_bar) if real else None for real in shapes.real])
 
     run.defvjp(forward, backward, symbolic_zeros=True)
@@ -101,23 +104,7 @@ def _is_zero(x):
 
 
 @pytree
-class Shape:
-    """The shape and dtype of an array, as static structure of a pytree."""
+class Static:
+    """A value that is static structure of a pytree."""
 
-    shape: tuple = static()
-    dtype: str = static()
-
-    @staticmethod
-    def of(x: jax.Array) -> "Shape":
-        return Shape(jnp.shape(x), str(jnp.result_type(x)))
-
-    @property
-    def like(self) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(self.shape, self.dtype)
-
-
-@pytree
-class Touched:
-    """For each leaf, whether JAX differentiates with respect to it; static structure of a pytree."""
-
-    flags: tuple = static()
+    value: Any = static()

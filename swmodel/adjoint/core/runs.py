@@ -11,7 +11,7 @@ The operating system removes such a file when its last process ends, so that eve
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,11 @@ class Run:
     ):
         self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
         self.units, lengths, self.points = plan or problem.plan
-        self.programs = programs_of(problem, lengths, slopes is not None)
+        key = tuple(lengths), slopes is not None
+        if key not in problem.programs:  # each kind is built once
+            arguments = problem.communicator, problem.controls, lengths, slopes is not None, problem.has_contents
+            problem.programs[key] = Programs(*arguments)
+        self.programs: Programs = problem.programs[key]
         self.J: Any = None
         self._carry: Any = None
         self._gradient = [{} for _ in range(1 if slopes is None else 2)]
@@ -261,16 +265,11 @@ class Run:
         for total, *more in zip(self._gradient, self._parts(at_start), self._parts(self._lasting)):
             for name, bar in (item for part in more for item in part.items()):
                 total[name] = total[name] + bar if name in total else bar
-            self._fill_up(total)
+            for control in self.programs.of_dynamics:
+                if control.records:  # the cotangents of those that lie outside the run are zero
+                    found, given = total.get(control.name, {}), self.values[control.name]
+                    total[control.name] = {k: found.get(k, jnp.zeros_like(x)) for k, x in given.items()}
         return self._gradient
-
-    def _fill_up(self, total):
-        """Set the cotangents of time records that lie outside the run to zero."""
-        for control in self.programs.of_dynamics:
-            if control.records:
-                found = total.setdefault(control.name, {})
-                given = self.values[control.name]
-                total[control.name] = {k: found.get(k, jnp.zeros_like(x)) for k, x in given.items()}
 
     # -- arguments of programs ----------------------------------------------------------------------------------------
 
@@ -336,12 +335,3 @@ class Run:
     def fixed_at_start(self) -> dict[str, Any]:
         """`fixed` of the first unit, with the first state."""
         return self.fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
-
-
-def programs_of(problem: Any, lengths: Sequence[int], pairs: bool) -> Programs:
-    """The Programs of a problem; each kind is built once."""
-    key = tuple(lengths), pairs
-    if key not in problem.programs:
-        of = problem.communicator, problem.controls, lengths, pairs, problem.has_contents
-        problem.programs[key] = Programs(*of)
-    return problem.programs[key]

@@ -25,7 +25,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -138,16 +138,11 @@ class Nested(Checkpoints):
 class _Scheduled(Checkpoints):
     """The host follows a schedule of the package checkpoint-schedules, unit by unit."""
 
-    states: int
-    steps: int = 1
-
-    @abc.abstractmethod
-    def _states(self) -> tuple[int, int]:
-        """(states kept in memory, states kept on disk)."""
-
-    @abc.abstractmethod
-    def _tiers(self, run: Run) -> Tiers:
-        """Where they are kept."""
+    states: int  # on the device
+    on_host: int
+    on_disk: int
+    folder: Any
+    steps: int
 
     def plan(self, problem: Any, products: bool = False) -> Plan:
         return units(_intervals(problem), self.steps), (self.steps,), 1
@@ -156,12 +151,23 @@ class _Scheduled(Checkpoints):
         return needs.bytes(lengths, min(self.states, len(units)))
 
     def differentiate(self, run: Run) -> None:
-        with contextlib.closing(self._tiers(run)) as tiers:
+        with contextlib.closing(Tiers(run.problem.communicator, run.copy, self.states, self.folder)) as tiers:
             follow(self._schedule(len(run.units)), run, tiers)
 
-    def _schedule(self, number):
-        (in_memory, on_disk), most = self._states(), max(number - 1, 1)
-        return binomial(number, min(in_memory, most), min(on_disk, max(most - in_memory, 0)))
+    def _schedule(self, number: int) -> Iterator:
+        """The actions of a multistage binomial schedule for `number` units."""
+        in_memory, most = self.states + self.on_host, max(number - 1, 1)
+        in_memory, on_disk = min(in_memory, most), min(self.on_disk, max(most - in_memory, 0))
+        if in_memory + on_disk < 1:
+            raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
+        try:
+            from checkpoint_schedules import MultistageCheckpointSchedule
+        except ImportError as error:
+            raise ConfigError(
+                "Revolve and Tiered follow schedules of the package checkpoint-schedules, which is not installed; "
+                "pip install 'swmodel[adjoint]', or use Nested."
+            ) from error
+        return MultistageCheckpointSchedule(number, in_memory, on_disk)
 
     def forward_steps(self, problem: Any) -> int:
         """The number of steps that the schedule runs without storing them: its cost, on top of the stored steps."""
@@ -185,11 +191,9 @@ class Revolve(_Scheduled):
     states: int
     steps: int = 1
 
-    def _states(self):
-        return self.states, 0
-
-    def _tiers(self, run):
-        return Tiers(run.problem.communicator, run.copy, self.states)
+    on_host: ClassVar = 0
+    on_disk: ClassVar = 0
+    folder: ClassVar = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,26 +214,6 @@ class Tiered(_Scheduled):
     on_host: int = 0
     steps: int = 1
     folder: Any = None
-
-    def _states(self):
-        return self.states + self.on_host, self.on_disk
-
-    def _tiers(self, run):
-        return Tiers(run.problem.communicator, run.copy, self.states, self.folder)
-
-
-def binomial(number: int, in_memory: int, on_disk: int = 0) -> Iterator:
-    """The actions of a multistage binomial schedule for `number` units."""
-    if in_memory + on_disk < 1:
-        raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
-    try:
-        from checkpoint_schedules import MultistageCheckpointSchedule
-    except ImportError as error:
-        raise ConfigError(
-            "Revolve and Tiered follow schedules of the package checkpoint-schedules, which is not installed; "
-            "pip install 'swmodel[adjoint]', or use Nested."
-        ) from error
-    return MultistageCheckpointSchedule(number, in_memory, on_disk)
 
 
 def follow(schedule: Iterable, run: Run, tiers: Tiers) -> None:

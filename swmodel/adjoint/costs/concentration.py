@@ -13,12 +13,10 @@ from ...fields.parameters import Text, declared
 from ...fields.state import State, pytree, static
 from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater
-from ...output.products.gauges import Gauges
 from .costs import TimedCost, of_box, of_gauges, of_time, of_window
-from .readers import at_places, in_box, outermost
-from .tile_costs import TileCost
+from .readers import GaugeReader, in_box, outermost
 
-__all__ = ["BoxContent", "ConcentrationReader", "ContentReader", "GaugeConcentration", "TracerName"]
+__all__ = ["BoxContent", "GaugeConcentration"]
 
 
 class TracerName(Text):
@@ -47,13 +45,11 @@ class GaugeConcentration(TimedCost):
     time: float | None = of_time()
     window: tuple[float, float] | None = of_window()
 
-    reads_families = True
     units = "units of the tracer"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
         _check_tracer(self, outermost(model))
-        reader = at_places(self.places, model, lambda gauges: ConcentrationReader(gauges, self.tracer))
-        return self.in_time(reader, len(self.places), model, dt, first_step, steps)
+        return GaugeReader.at(self.places, model, self.tracer), len(self.places)
 
     def title(self) -> str:
         return f"{self.tracer} at {', '.join(self.places)}{self.when()}"
@@ -79,17 +75,16 @@ class BoxContent(TimedCost):
     time: float | None = of_time()
     window: tuple[float, float] | None = of_window()
 
-    reads_families = True
     units = "m3 x units of the tracer"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
         _check_tracer(self, outermost(model))
 
         def of(inside: GridValues, model: ShallowWater) -> ContentReader:
             areas = Stored(model.grid.area_h, model.grid.shape)
             return ContentReader(model.scatter(inside.map(np.multiply, areas)), self.tracer)
 
-        return self.in_time(in_box(self.x, self.y, model, of), 1, model, dt, first_step, steps)
+        return in_box(self.x, self.y, model, of), 1
 
     def title(self) -> str:
         return f"amount of {self.tracer}{'' if self.x is None and self.y is None else ' in a box'}{self.when()}"
@@ -103,17 +98,6 @@ def _check_tracer(cost, model):
             f"{type(cost).__name__}: the model steps no tracer {cost.tracer!r}; "
             f"{'it has ' + ', '.join(known) if known else 'give it one, tracers=sw.Tracer(...)'}."
         )
-
-
-@pytree
-class ConcentrationReader:
-    """The concentration of a tracer at points [its units]."""
-
-    gauges: Gauges
-    tracer: str = static()
-
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.gauges.read(equations.shown(state, time)[self.tracer])
 
 
 @pytree

@@ -11,6 +11,7 @@ concentration.py has those of tracers. Users give places and times. `on_tile` co
 a TileCost (tile_costs.py). The sections [adjoint.cost] of experiment files follow from the declared parameters.
 """
 
+import abc
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,24 +29,7 @@ from .readers import BoxReader, GaugeReader, SectionReader, everywhere, outermos
 from .records import DictOf, Record, last_time, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
-__all__ = [
-    "BoxEnergy",
-    "Cost",
-    "FinalState",
-    "GaugeElevation",
-    "GaugeMaximum",
-    "Misfit",
-    "Record",
-    "SectionTransport",
-    "TileCost",
-    "TimedCost",
-    "of_box",
-    "of_gauges",
-    "of_time",
-    "of_window",
-    "squares_of",
-    "tile_cost",
-]
+__all__ = ["BoxEnergy", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "SectionTransport"]
 
 
 def of_gauges() -> Any:
@@ -76,12 +60,17 @@ class TimedCost(Cost):
     Subclasses declare `time = of_time()` and `window = of_window()`.
     """
 
+    reads_families = True
     exclusive: ClassVar = (("time", "window"),)
     time: ClassVar[float | None]
     window: ClassVar[tuple[float, float] | None]
 
-    def in_time(self, reader: Any, count: int, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        """The TileCost of a reader's `count` numbers."""
+    @abc.abstractmethod
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
+        """(the reader, how many numbers it reads)."""
+
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        reader, count = self.reader(model)
         if self.time is None and self.window is None:
             return AtEnd(reader)
         weights = time_weights(type(self).__name__, self.time, self.window, dt, first_step, steps)
@@ -117,12 +106,10 @@ class GaugeElevation(TimedCost):
     time: float | None = of_time()
     window: tuple[float, float] | None = of_window()
 
-    reads_families = True
     units = "m"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        reader = GaugeReader.at(self.places, model)
-        return self.in_time(reader, len(self.places), model, dt, first_step, steps)
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
+        return GaugeReader.at(self.places, model), len(self.places)
 
     def title(self) -> str:
         return f"elevation at {', '.join(self.places)}{self.when()}"
@@ -186,12 +173,10 @@ class SectionTransport(TimedCost):
     window: tuple[float, float] | None = of_window()
     layer: int | None = which_layer(verb="reads")
 
-    reads_families = True
     units = "m3 s-1"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        reader = SectionReader.between(self.start, self.end, model, self.layer)
-        return self.in_time(reader, 1, model, dt, first_step, steps)
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
+        return SectionReader.between(self.start, self.end, model, self.layer), 1
 
     def title(self) -> str:
         start, end = (f"({x:.9g}, {y:.9g})" for x, y in (self.start, self.end))
@@ -220,12 +205,10 @@ class BoxEnergy(TimedCost):
         None, "kg m-3", above=0.0, default=WATER_DENSITY, static=True, doc="density of the water"
     )
 
-    reads_families = True
     units = "J"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        reader = BoxReader.over(self.x, self.y, self.density, model)
-        return self.in_time(reader, 1, model, dt, first_step, steps)
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
+        return BoxReader.over(self.x, self.y, self.density, model), 1
 
     def title(self) -> str:
         return ("energy" if self.x is None and self.y is None else "energy in a box") + self.when()

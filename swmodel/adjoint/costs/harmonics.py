@@ -115,23 +115,16 @@ class HarmonicMisfit(Cost):
         check_gregorian(outer, start, "the misfit of harmonic constants")
         factors = [nodal(name, start, middle_latitude(outer.grid)) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
-        tables = self._tables()
-        reader = GaugeReader.at(self.locations(), model)
-        observed, per_deviation = (everywhere(model, table) for table in tables)
-        return SquaresOfSums(reader, everywhere(model, weights), observed, per_deviation, first_step + 1)
-
-    def _tables(self):
-        """(observed, per_deviation), (2 n, gauges) each; the weight of what is not known is 0."""
-        observed, per_deviation = (np.zeros((len(next(iter(self.constants.values())).numbers), 0)) for _ in range(2))
         for name, each in self.constants.items():
             if not each.deviation > 0:
                 raise ConfigError(
                     f"HarmonicMisfit: {name} has a standard deviation of {each.deviation:g} m; give a positive one."
                 )
-            known = np.isfinite(each.numbers)
-            observed = np.column_stack([observed, np.where(known, each.numbers, 0.0)])
-            per_deviation = np.column_stack([per_deviation, known / each.deviation])
-        return observed, per_deviation
+        numbers = np.column_stack([each.numbers for each in self.constants.values()])  # (2 n, gauges)
+        known, deviations = np.isfinite(numbers), np.array([each.deviation for each in self.constants.values()])
+        observed, per_deviation = np.where(known, numbers, 0.0), known / deviations
+        weights, observed, per_deviation = (everywhere(model, x) for x in (weights, observed, per_deviation))
+        return SquaresOfSums(GaugeReader.at(self.locations(), model), weights, observed, per_deviation, first_step + 1)
 
     def title(self) -> str:
         names = ", ".join(_common_names(self.constants))

@@ -38,17 +38,7 @@ from .readers import OnGrids, SectionReader
 from .records import DictOf, Record, last_time, observation_tables
 from .tile_costs import AtInstants, Squares, SquaresOfSums, TileCost
 
-__all__ = [
-    "Current",
-    "JointMisfit",
-    "SectionRecord",
-    "SumOfMisfits",
-    "TransportMisfit",
-    "VelocityMisfit",
-    "components",
-    "currents_in",
-    "transports_in",
-]
+__all__ = ["JointMisfit", "TransportMisfit", "VelocityMisfit"]
 
 
 VELOCITY, TRANSPORT = ("u_m_s", "v_m_s"), "transport_m3_s"

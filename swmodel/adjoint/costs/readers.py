@@ -93,17 +93,6 @@ class OnGrids:
         return functools.reduce(operator.add, found) if self.order is None else jnp.concatenate(found)[self.order,]
 
 
-def at_places(places: dict[str, tuple[float, float]], model: ShallowWater | Family, make: Callable) -> Any:
-    """The reader `make(gauges)` of places {name: (x, y)}, each in the finest grid that holds it.
-
-    Raises:
-        ConfigError: if one of them does not lie in water.
-    """
-    if not places:
-        raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
-    return OnGrids.at(places, model, lambda own, one: make(Gauges.at(own, one)))
-
-
 def in_box(x: tuple | None, y: tuple | None, model: ShallowWater | Family, make: Callable) -> Any:
     """The reader `make(inside, model)` of the wet cells whose centres lie in the ranges `x` and `y`, GridValues.
 
@@ -126,21 +115,26 @@ def in_box(x: tuple | None, y: tuple | None, model: ShallowWater | Family, make:
 
 @pytree
 class GaugeReader:
-    """Elevation at points [m]."""
+    """Elevation at points [m], or the concentration of the tracer `name` [its units]."""
 
     gauges: Gauges
+    name: str = static(default="eta")
 
     @staticmethod
-    def at(places: dict[str, tuple[float, float]], model: ShallowWater | Family) -> "GaugeReader | OnGrids":
+    def at(
+        places: dict[str, tuple[float, float]], model: ShallowWater | Family, name: str = "eta"
+    ) -> "GaugeReader | OnGrids":
         """The reader of `places` {name: (x, y)}, each in the finest grid that holds it.
 
         Raises:
-            ConfigError: if one of them does not lie in water.
+            ConfigError: if there is none, or one of them does not lie in water.
         """
-        return at_places(places, model, GaugeReader)
+        if not places:
+            raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
+        return OnGrids.at(places, model, lambda own, one: GaugeReader(Gauges.at(own, one), name))
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.gauges.read(equations.shown(state, time).eta)
+        return self.gauges.read(equations.shown(state, time)[self.name])
 
 
 @pytree

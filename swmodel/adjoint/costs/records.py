@@ -102,10 +102,7 @@ def observation_tables(records: dict[str, Record], dt: float, first_step: int, s
     for name, record in records.items():
         time, value, deviation = record.counted()
         mistakes += _mistakes_of(name, record, time, deviation, dt, first_step, steps)
-        place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
-        row = np.ceil(place - 1e-9).astype(int)  # the step at the end of the interval in which the observation lies
-        share = np.where(row > 0, 1.0 - (row - place), 1.0)
-        found.append((row, share, value, deviation))
+        found.append((*between_steps(time, dt, first_step, steps), value, deviation))
     if mistakes or not found:
         raise ConfigError(mistakes or "Misfit: there are no records; give one or several, {name: Record}.")
     depth = max(np.bincount(row).max() for row, *_ in found)
@@ -116,6 +113,13 @@ def observation_tables(records: dict[str, Record], dt: float, first_step: int, s
         slot = np.arange(row.size) - np.searchsorted(row, row)
         tables[:, row, slot, k] = share[order], value[order], 1.0 / deviation[order]
     return tables
+
+
+def between_steps(time: np.ndarray, dt: float, first_step: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the row of the step at whose end the interval with each time ends, the share of it that has passed), (n,)."""
+    place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
+    row = np.ceil(place - 1e-9).astype(np.int32)
+    return row, np.where(row > 0, 1.0 - (row - place), 1.0)
 
 
 def _mistakes_of(name, record, time, deviation, dt, first_step, steps):

@@ -22,21 +22,6 @@ from ...fields.methods import Result, a_number, is_shipped, like_argument
 from ...fields.parts import ModelPart, name_of
 from ...fields.state import State, pytree, static
 
-__all__ = [
-    "AllReadings",
-    "AtEnd",
-    "AtInstants",
-    "Cost",
-    "OfLastState",
-    "OneOfEach",
-    "PowerMean",
-    "Squares",
-    "SquaresOfSums",
-    "TileCost",
-    "Weighted",
-    "trace_cost",
-]
-
 
 class Cost(ModelPart, abc.ABC):
     """A cost as users define it, independent of the grid and the ranks. Its parameters are declared on its class.

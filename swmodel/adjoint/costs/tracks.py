@@ -22,7 +22,7 @@ from ...observed.altimetry import READABLE, read_samples
 from ...runtime.formats import format_of
 from .costs import Cost
 from .readers import GaugeReader, everywhere
-from .records import Record
+from .records import Record, between_steps
 from .tile_costs import AtInstants, TileCost
 
 __all__ = ["AllTracks", "TrackMisfit", "Tracks", "ground_tracks", "read_tracks", "track_records"]
@@ -158,13 +158,11 @@ class TrackMisfit(Cost):
         in_water = _in_water(self.tracks, model, dt * (first_step + 1), dt * (first_step + steps))
         names = "x", "y", "time", "value", "deviation"
         x, y, time, value, deviation = (getattr(self.tracks, name)[in_water] for name in names)
-        place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
-        row = np.ceil(place - 1e-9).astype(np.int32)
-        share = np.where(row > 0, 1.0 - (row - place), 1.0)
+        row, share = between_steps(time, dt, first_step, steps)
         reader = GaugeReader.at({f"point {k}": at for k, at in enumerate(zip(x, y))}, model)
-        row = model.communicator.place(lambda rank: row)
-        share, observed, per_deviation = (everywhere(model, table) for table in (share, value, 1.0 / deviation))
-        return AtInstants(reader, row, share, observed, per_deviation, first_step + 1)
+        step: Any = model.communicator.place(lambda rank: row)
+        shares, observed, per_deviation = (everywhere(model, x) for x in (share, value, 1.0 / deviation))
+        return AtInstants(reader, step, shares, observed, per_deviation, first_step + 1)
 
     def title(self) -> str:
         return f"misfit to {self.tracks.x.size:,} points of tracks"

@@ -243,37 +243,30 @@ def pieces(dynamics: System, stepper: TimeStepper) -> dict[str, Callable]:
     """{name: function of (equations, State) to arrays}."""
     along = lambda u, v: (u.interior, v.interior)  # noqa: E731
     found: dict[str, Callable] = {"halos and open sides": lambda e, s, flow: tuple(x.data for _, x in flow.state)}
-    found |= _of_fluxes() if dynamics.momentum.conserves_momentum else _of_tendencies(along)
+    if dynamics.momentum.conserves_momentum:  # the momentum is stepped
+
+        def velocities(e, s, flow):
+            after = flow.thickness(flow.eta + flow.time.dt * flow.rate)
+            return tuple(velocity.interior for velocity, _ in flow.velocities(after))
+
+        found |= {
+            "limited fluxes of water": lambda e, s, flow: tuple(flux.interior for flux in flow.fluxes),
+            "change of the level": lambda e, s, flow: flow.rate.interior,
+            "velocities after a stage": velocities,
+        }
+    else:
+        found |= {
+            "divergence of the transports": lambda e, s, flow: e.continuity(flow, flow.time).interior,
+            "pressure": lambda e, s, flow: along(*(d(e.gravity * flow.eta) for d in (difference_x, difference_y))),
+            "kinetic energy": lambda e, s, flow: flow.kinetic_energy.interior,
+            "vorticity flux": lambda e, s, flow: along(*e.momentum.vorticity_flux(flow.q, flow.U, flow.V)),
+        }
     for k, term in enumerate(dynamics.terms):
         found[f"{type(term).__name__} (term {k})"] = lambda e, s, flow, k=k: along(*e.terms[k](flow, flow.time))
     found[f"a step of {type(stepper).__name__}"] = lambda e, s, flow: jax.tree.leaves(
         one_step(e, stepper, s, stepper.history(s), 0)[0]
     )
     return found
-
-
-def _of_tendencies(along):
-    """The pieces of the momentum forms that give tendencies."""
-    return {
-        "divergence of the transports": lambda e, s, flow: e.continuity(flow, flow.time).interior,
-        "pressure": lambda e, s, flow: along(difference_x(e.gravity * flow.eta), difference_y(e.gravity * flow.eta)),
-        "kinetic energy": lambda e, s, flow: flow.kinetic_energy.interior,
-        "vorticity flux": lambda e, s, flow: along(*e.momentum.vorticity_flux(flow.q, flow.U, flow.V)),
-    }
-
-
-def _of_fluxes():
-    """The pieces of the momentum form that steps the momentum."""
-
-    def velocities(e, s, flow):
-        after = flow.thickness(flow.eta + flow.time.dt * flow.rate)
-        return tuple(velocity.interior for velocity, _ in flow.velocities(after))
-
-    return {
-        "limited fluxes of water": lambda e, s, flow: tuple(flux.interior for flux in flow.fluxes),
-        "change of the level": lambda e, s, flow: flow.rate.interior,
-        "velocities after a stage": velocities,
-    }
 
 
 def _product(name, dynamics, stepper, state, x):

@@ -32,22 +32,11 @@ from .. import Draft, Experiment
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
 from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
-from ..scenario import bytes_of_gauges, bytes_of_sums
+from ..scenario import bytes_of_gauges, bytes_of_outputs
 from ..sections import MapFile
 from ..series import SeriesSection
 from ..toml import Mistake
-from .fields import (
-    bathymetry_of,
-    check_levees,
-    check_map,
-    grid_of,
-    is_evaluated_whole,
-    levels_of,
-    map_of,
-    on_grid,
-    rough_bottom_of,
-    tracer_of,
-)
+from . import fields
 from .series import check_record, check_tides, series_of, stress_of
 from .sources import motion_after_survey, motion_of
 
@@ -118,32 +107,32 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
     made = Assembly(draft, draft.sections.get("output"))
     if made.section("grid") is None:
         return made
-    made.grid = made.attempt(("grid",), grid_of, made.section("grid"))
+    made.grid = made.attempt(("grid",), fields.grid_of, made.section("grid"))
     if made.grid is None:
         return made
-    made.attempt(("grid",), _check_memory if here or is_evaluated_whole(made.grid) else _check_tile, made, ranks)
+    made.attempt(("grid",), _check_memory if here or fields.is_evaluated_whole(made.grid) else _check_tile, made, ranks)
     if any(mistake.path == ("grid",) for mistake in made.mistakes):
         return made
     if made.section("run") is not None:
         made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
-    if made.section("bathymetry") is not None:
+    if (floor := made.section("bathymetry")) is not None:
         wetting = getattr(made.section("model"), "wetting", None)
-        made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid, wetting)
-        if made.bathymetry is not None and is_evaluated_whole(made.grid):
-            made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
-        if (levees := made.section("bathymetry").levees) is not None:
-            made.attempt(("bathymetry", "levees"), check_levees, levees, made.grid)
-    made.attempt_each("dissipation", check_map, made)
+        made.bathymetry = made.attempt(("bathymetry",), fields.bathymetry_of, floor, made.grid, wetting)
+        if made.bathymetry is not None and fields.is_evaluated_whole(made.grid):
+            made.bathymetry = made.attempt(("bathymetry",), made.bathymetry.surveyed, SerialCommunicator())
+        if floor.levees is not None:
+            made.attempt(("bathymetry", "levees"), fields.check_levees, floor.levees, made.grid)
+    made.attempt_each("dissipation", fields.check_map, made)
     made.attempt_each("forcing", check_record, made)
     made.attempt_each("boundary", check_record, made)
     made.attempt_each("boundary", check_tides, made)
     made.attempt(("model", "core"), _check_core, made)
     if (run := made.section("run")) is not None:
         made.forcing = made.attempt_each("forcing", _forcing, made.grid, run)
-        made.tracers = made.attempt_each("tracer", tracer_of, made.grid, run)
+        made.tracers = made.attempt_each("tracer", fields.tracer_of, made.grid, run)
     source = made.section("source")
     faults = None if source is None else made.attempt(("source",), source.faults_on, made.grid, run and run.start)
-    if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
+    if made.bathymetry is not None and made.output is not None and made.output.gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
         of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # of a large grid: not yet surveyed
@@ -163,25 +152,20 @@ def _check_tile(made, ranks):
 
 def _check_memory(made, ranks):
     """Raise ConfigError if the grid's arrays need more memory than there is, before any of them is made."""
-    model, ensemble, run = (made.section(name) for name in ("model", "ensemble", "run"))
+    model, ensemble, output = (made.section(name) for name in ("model", "ensemble", "output"))
     itemsize = 8 if model is not None and model.precision == "float64" else 4
     members = 1 if ensemble is None else ensemble.count
     whole = made.grid.nx * made.grid.ny
     in_one = launchers.launched_ranks() == 1  # in `check`, and in sharded runs, whose tiles share a process
-    tile = memory.on_host(whole if in_one else math.ceil(whole / ranks))
-    records = 0 if made.section("source") is None else MOST_RECORDS
     host = whole if in_one else math.ceil(whole / ranks)
+    tile = memory.on_host(host)
+    records = 0 if made.section("source") is None else MOST_RECORDS
     needed = memory.of_model(members * tile, host, itemsize, records=records)
-    output = made.section("output")
-    if output is not None and output.spectra is not None:
-        needed += memory.of_spectra(tile, itemsize, output.spectra.transfers)
     of, fewer = f" of {members} members" if members > 1 else "", "use fewer cells"
     if output is not None:
-        needed += bytes_of_sums(output, tile, itemsize)
-    if output is not None and output.gauges is not None and (count := len(output.gauges.positions)):
-        gauges = bytes_of_gauges(output, itemsize, members)
-        of, fewer = (f"{of} with {count:,} gauges", "use fewer gauges") if gauges > needed else (of, fewer)
-        needed += gauges
+        needed += bytes_of_outputs(output, tile, itemsize, members)
+        if bytes_of_gauges(output, itemsize, members) > 0.5 * needed:
+            of, fewer = f"{of} with {len(output.gauges.positions):,} gauges", "use fewer gauges"
     remedy = fewer + (", or more machines" if not in_one else "")
     memory.require(needed, f"a grid of {made.grid.nx:,} x {made.grid.ny:,} cells{of}", remedy)
 
@@ -203,7 +187,9 @@ def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: i
 def _check_core(made):
     """Raise ConfigError for land under the pseudo-spectral core; the sections alone do not show where land is."""
     model = made.section("model")
-    if model is None or made.bathymetry is None or model.core != "pseudo_spectral" or not is_evaluated_whole(made.grid):
+    if model is None or model.core != "pseudo_spectral":
+        return
+    if made.bathymetry is None or not fields.is_evaluated_whole(made.grid):
         return
     land = sum(int((~made.bathymetry.wet.block(*block)).sum()) for block in blocks_of(made.grid.shape))
     if land:
@@ -235,11 +221,6 @@ def _check_gauges(made):
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
-
-
-def _surveyed(floor):
-    """A SeaFloor whose land and lakes one process has found."""
-    return floor.surveyed(SerialCommunicator())
 
 
 def _forcing(section, grid, run):
@@ -317,7 +298,7 @@ def options_of(made: Assembly) -> dict[str, Any]:
 
     experiment = made.experiment()
     floor = experiment.bathymetry
-    levees = () if floor.levees is None else sw.read_levees(floor.levees, *levels_of(floor))
+    levees = () if floor.levees is None else sw.read_levees(floor.levees, *fields.levels_of(floor))
     return dict(
         gravity=experiment.model.gravity,
         coriolis=None if experiment.coriolis.type == "none" else part_of(experiment.coriolis, None),
@@ -363,13 +344,13 @@ def _term(section, grid, run, gravity=GRAVITY):
         arguments["start"] = run.start
     computed = {}
     if (floor := getattr(section, "rough_bottom", None)) is not None:
-        computed = rough_bottom_of(floor, grid)
+        computed = fields.rough_bottom_of(floor, grid)
     for name in (positions.keys() & arguments.keys()) - computed.keys():
         value, at = arguments[name], positions[name]
         if isinstance(value, SeriesSection):
             arguments[name] = series_of(value, grid, name, run, section, gravity)
         elif isinstance(value, MapFile):
-            arguments[name] = map_of(value, grid, rules[name])
+            arguments[name] = fields.map_of(value, grid, rules[name])
         else:
-            arguments[name] = on_grid(value, grid, at, name)
+            arguments[name] = fields.on_grid(value, grid, at, name)
     return section.part(**arguments | computed)

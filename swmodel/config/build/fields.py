@@ -218,9 +218,7 @@ def map_of(section: MapFile, grid: Grid, rule: Any) -> np.ndarray | GridValues:
     """The values at cell centres of a map, within the limits of the parameter's `rule`."""
 
     def check(values):
-        for value in (values.min(), values.max()):
-            if why := rule.outside(value):
-                raise DataError(f"{section.variable} in {section.file} is {value:g} somewhere, which {why}")
+        _check_limits(values, rule, f"{section.variable} in {section.file}", DataError)
         return values
 
     values = _values_of_map(section, grid).map(check)
@@ -254,33 +252,28 @@ def _values_of_map(section, grid, fill=True):
 
 def check_map(section: Any, made: Assembly) -> None:
     """Raise an error for maps and formulas of a [[dissipation]] section that cannot be used."""
-    if (floor := getattr(section, "rough_bottom", None)) is not None and is_evaluated_whole(made.grid):
-        _check_roughness(floor, made.grid)
+    if not is_evaluated_whole(made.grid):
+        return
+    floor = getattr(section, "rough_bottom", None)
+    if floor is not None and not np.asarray(rough_bottom_of(floor, made.grid)["roughness"]).any():
+        raise DataError(
+            f"rough_bottom: nothing in {floor.file} is rough below {floor.shallow:g} m on this grid; give a finer "
+            "file, a smaller depth for shallow, or leave the drag out"
+        )
     for name, rule in numbers_of(section.part).items():
         value = getattr(section, name, None)
-        if not is_evaluated_whole(made.grid):
-            continue
         if isinstance(value, MapFile):
             map_of(value, made.grid, rule)
         elif isinstance(value, Expression):
-            _check_formula(value, made.grid, name, rule)
+            values: Any = on_grid(value, made.grid, rule.position or "h", name)
+            _check_limits(values, rule, f"{name}: the formula {value.text!r}", ConfigError)
 
 
-def _check_formula(formula, grid, name, rule):
-    """Raise ConfigError for a formula with values beyond the limits of the parameter's `rule`."""
-    values: Any = on_grid(formula, grid, rule.position, name)
+def _check_limits(values, rule, what, error):
+    """Raise an `error` of this class for values beyond the limits of a parameter's `rule`."""
     for value in (values.min(), values.max()):
         if why := rule.outside(value):
-            raise ConfigError(f"{name}: the formula {formula.text!r} is {value:g} somewhere, which {why}")
-
-
-def _check_roughness(section, grid):
-    """Raise DataError for elevations that cannot be used, or that are not rough anywhere."""
-    if not np.asarray(rough_bottom_of(section, grid)["roughness"]).any():
-        raise DataError(
-            f"rough_bottom: nothing in {section.file} is rough below {section.shallow:g} m on this grid; give a finer "
-            "file, a smaller depth for shallow, or leave the drag out"
-        )
+            raise error(f"{what} is {value:g} somewhere, which {why}")
 
 
 def levels_of(section: Any) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
 from ...stepping.explicit import TimeStepper
 from ...stepping.stability import limits
-from .. import Draft, member_drafts
+from .. import Draft
 from ..consistency import mistakes_between
 from ..nests import name_of_folder, remedy_of_linear
 from ..parts import arguments_of
@@ -24,20 +24,10 @@ from ..physics import FORMS, Flow, WindFile
 from ..scenario import Output
 from ..series import SeriesSection
 from ..toml import Mistake
-from .experiment import Assembly, assemble, grid_of, options_of
-from .fields import state_of
+from . import steppers
+from .experiment import Assembly, assemble, options_of
+from .fields import grid_of, state_of
 from .series import records_of
-from .steppers import (
-    MORE,
-    SAFE,
-    all_with_the_model,
-    in_any_layout,
-    key_of_model,
-    of_member,
-    stepper_of,
-    time_step,
-    values_of,
-)
 
 
 @dataclasses.dataclass
@@ -229,11 +219,11 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
         family, states = _family_of_members(made, *where)
     for model in family.models.values():
         made.require(("forcing",), model.check_files, experiment.run.until)
-    bounds = made.require(("stepper",), limits, family.outer, stepper_of(experiment.stepper), states[""])
-    dt = made.require(("stepper", "dt"), time_step, experiment, bounds)
+    bounds = made.require(("stepper",), limits, family.outer, steppers.stepper_of(experiment.stepper), states[""])
+    dt = made.require(("stepper", "dt"), steppers.time_step, experiment, bounds)
     fraction = experiment.stepper.fraction
-    most = max(fraction, min(MORE * fraction, SAFE))
-    made.require(("nest",), family.fit_steps, stepper_of(experiment.stepper, dt), states, most)
+    most = max(fraction, min(steppers.MORE * fraction, steppers.SAFE))
+    made.require(("nest",), family.fit_steps, steppers.stepper_of(experiment.stepper, dt), states, most)
     return family, states, dt
 
 
@@ -242,7 +232,7 @@ def _family(made, *where):
     experiment = made.experiment()
     nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
     options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
-    stages = stepper_of(experiment.stepper).stages
+    stages = steppers.stepper_of(experiment.stepper).stages
     return made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
 
 
@@ -258,22 +248,21 @@ def _states(made, family):
 
 def _family_of_members(made, *where):
     """(the Family of the members of an Assembly with an ensemble, {name: State} of all)."""
-    drafts, varied = member_drafts(made.draft), made.experiment().ensemble.varied
-    families, states, known = [], [], {}
-    for k, draft in enumerate(drafts):
-        key = key_of_model(varied, k)
-        with of_member(k):
-            if key not in known:
-                known[key] = _family(_of_member(made, draft, varied), *where)
-            states.append(_states(dataclasses.replace(made, draft=draft, mistakes=[]), known[key]))
-        families.append(known[key])
-    return made.require(("ensemble",), lambda: family_of_members(families, states, values_of(drafts, varied)))
+
+    def family(draft):
+        return _family(_of_member(made, draft), *where)
+
+    def states(draft, family, k):
+        return _states(dataclasses.replace(made, draft=draft, mistakes=[]), family)
+
+    members = steppers.members_of(made, family, states)
+    return made.require(("ensemble",), family_of_members, *members)
 
 
-def _of_member(made, draft, varied):
+def _of_member(made, draft):
     """The Assembly of a member, which shares the objects that its own keys do not change."""
-    if not all_with_the_model(varied):
-        return assemble_family(in_any_layout(draft))
+    if not steppers.all_with_the_model(made):
+        return assemble_family(steppers.in_any_layout(draft))
     nests = []
     for one, section in zip(made.nests, draft.sections["nest"], strict=True):
         sections = _sections(draft, section, one.made.grid, one.made.section("output"))

@@ -187,7 +187,9 @@ def observed(
     made.experiment()
     groups = _recorded(section, output, model, until, made.experiment().run.start)
     if groups is not None:
-        state, truth = _spun_up(section, made, model, state, stepper, first_step), None
+        truth = None
+        if section.spin_up:  # with the first guess of all controls
+            state = driver_of(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
     else:
         truth, state = _twin(section, made, process, model, state, stepper)
         groups = _of_twin(section, output, truth, stepper, steps)
@@ -197,13 +199,8 @@ def observed(
 def _withheld(section, groups):
     """The labels of the records that are only compared, by the section or the file of a group."""
     named = () if isinstance(section.withhold, bool) else section.withhold
-    apart = [
-        label
-        for group in groups
-        for label in group.records
-        if group.names[label] in named or group.names[label] in group.unused
-    ]
-    return tuple(apart)
+    names = ((label, group.names[label], group.unused) for group in groups for label in group.records)
+    return tuple(label for label, name, unused in names if name in named or name in unused)
 
 
 def placed(
@@ -236,13 +233,6 @@ def _recorded(section, output, model, until, start):
         names = ", ".join(map(str, source)) if isinstance(source, tuple) else str(source)
         groups.append(Group(table, records, names, tuple(unused)))
     return _with_own_labels(groups)
-
-
-def _spun_up(section, made, model, state, stepper, first_step):
-    """The State after the spin-up of `first_step` steps, with the first guess of all controls."""
-    if not section.spin_up:
-        return state
-    return driver_of(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
 
 
 # -- observations of a twin --------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ These are the members of an ensemble, and an experiment on a coarser grid.
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 from ... import elliptic
 from ...errors import ConfigError, SwmodelError
@@ -192,36 +192,49 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
         ConfigError: if a member cannot be made, or one program cannot step it with the others.
     """
     section: Any = made.experiment().ensemble
-    drafts, varied = member_drafts(made.draft), section.varied
+
+    def model(draft):
+        return model_of(_assembly(made, draft), *where)
+
+    def state(draft, model, k):
+        return _perturbed(state_of(draft.sections["initial"], model), section, model, k)
+
+    return Ensemble(*members_of(made, model, state))
+
+
+def members_of(
+    made: Assembly, make_model: Callable[[Draft], Any], make_state: Callable[[Draft, Any, int], Any]
+) -> tuple[list, list, dict[str, Sequence]]:
+    """([model], [state], {name of what varies: values}) of the members of an Assembly; collective.
+
+    Args:
+        made: the Assembly of the file.
+        make_model: makes the model of a member's Draft. Members that differ in [initial] alone share it.
+        make_state: makes the first state of a member, of its Draft, its model and its number.
+    """
+    drafts, varied = member_drafts(made.draft), cast(Any, made.experiment().ensemble).varied
     models, states, known = [], [], {}
     for k, draft in enumerate(drafts):
-        key = key_of_model(varied, k)
-        with of_member(k):
+        key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
+        with _of_member(k):
             if key not in known:
-                known[key] = model_of(_assembly(made, draft, varied), *where)
-            state = state_of(draft.sections["initial"], known[key])
-        models.append(known[key])
-        states.append(_perturbed(state, section, known[key], k))
-    return Ensemble(models, states, values_of(drafts, varied))
+                known[key] = make_model(draft)
+            models.append(known[key])
+            states.append(make_state(draft, known[key], k))
+    values: dict[str, Sequence] = {
+        name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()
+    }
+    return models, states, values
 
 
-def key_of_model(varied: Mapping[str, Any], k: int) -> str:
-    """The values of member `k` on which its model depends: all but those of [initial]."""
-    return repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
-
-
-def all_with_the_model(varied: Mapping[str, Any]) -> bool:
+def all_with_the_model(made: Assembly) -> bool:
     """Whether the members share the objects that are made before the model."""
+    varied = cast(Any, made.experiment().ensemble).varied
     return all(v.path[0] in WITH_THE_MODEL for v in varied.values())
 
 
-def values_of(drafts: Sequence[Draft], varied: Mapping[str, Any]) -> dict[str, Sequence]:
-    """{name: the values of the members} of what `varied` names."""
-    return {name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()}
-
-
 @contextlib.contextmanager
-def of_member(k: int) -> Iterator[None]:
+def _of_member(k: int) -> Iterator[None]:
     """Errors that are raised inside become mistakes of member `k`."""
     try:
         yield
@@ -235,9 +248,9 @@ def in_any_layout(draft: Draft) -> Draft:
     return dataclasses.replace(draft, sections=draft.sections | {"run": draft.sections["run"].replaced(layout=None)})
 
 
-def _assembly(made, draft, varied):
+def _assembly(made, draft):
     """The Assembly of a member, which shares the objects that its own keys do not change."""
-    if all_with_the_model(varied):
+    if all_with_the_model(made):
         return dataclasses.replace(made, draft=draft, mistakes=[])
     own = assemble(in_any_layout(draft))
     if own.mistakes:

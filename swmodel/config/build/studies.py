@@ -61,6 +61,9 @@ EXAMPLES = {
 }
 
 
+NOT_OF_MEMBERS = {"adjoint": "has no adjoint of its own", "inversion": "cannot be inverted", "green": "has no bank"}
+
+
 def section_of(draft: Draft, name: str, verify: bool = False) -> Any:
     """The section [adjoint], [inversion] or [green].
 
@@ -70,9 +73,12 @@ def section_of(draft: Draft, name: str, verify: bool = False) -> Any:
         verify: whether a missing [adjoint] is the final energy with respect to all controls.
 
     Raises:
-        ConfigError: with an example, if the section is missing.
+        ConfigError: with every mistake of the file; for an ensemble; with an example, if the section is missing.
     """
+    draft.experiment()
     section = draft.sections.get(name)
+    if draft.sections.get("ensemble") is not None:
+        raise ConfigError(f"{draft.file}: an [ensemble] {NOT_OF_MEMBERS[name]}; take that section out.")
     if section is None and verify:
         return Adjoint.read({"cost": {"type": "box_energy"}, "controls": known_controls(draft.sections)})
     if section is None:

@@ -30,25 +30,6 @@ from ...fields.variables import Variable
 from ...parallel.communicator import Communicator
 from ..schedule import AbstractSimulation, Output
 
-__all__ = [
-    "Arrays",
-    "Product",
-    "Reader",
-    "Sample",
-    "Samples",
-    "Sampler",
-    "Shown",
-    "Trial",
-    "Uplift",
-    "Watcher",
-    "add_term",
-    "derived",
-    "first_sample",
-    "interval",
-    "total",
-    "zero_sum",
-]
-
 TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}
 T_co = TypeVar("T_co", covariant=True)
 Arrays: TypeAlias = dict[str, jax.Array]

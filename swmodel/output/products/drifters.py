@@ -19,12 +19,11 @@ until no drifter has time left. The result depends neither on the number of rank
 passes in a step.
 """
 
-import datetime
 import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +38,7 @@ from ...grids.grid import Grid
 from ...runtime.formats import read_csv
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute
-from ..records import RecordFile
+from ..records import Opening, RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import Arrays, Product, Sample, Samples, derived
 from .product_output import ProductOutput
@@ -59,34 +58,22 @@ class DrifterFile(RecordFile):
     Args:
         path: the path of the file, or a Claim of it.
         released: the times of the releases since the start [s], (n,).
-        grid, start, attributes, append, resume_time, overwrite: as for netcdf.FieldFile.
+        grid: the Grid.
+        opening: the other arguments, those of Opening.
 
     Raises:
-        DataError, SwmodelError: as FieldFile.
+        DataError, SwmodelError: as RecordFile.
     """
 
-    def __init__(
-        self,
-        path: str | Path | Claim,
-        released: np.ndarray,
-        grid: Grid,
-        *,
-        start: datetime.datetime | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        append: bool = False,
-        resume_time: float | None = None,
-        overwrite: bool = False,
-    ) -> None:
+    def __init__(self, path: str | Path | Claim, released: np.ndarray, grid: Grid, **opening: Unpack[Opening]) -> None:
         self._names, known = (("lon", "lat") if grid.spherical else ("x", "y")), metadata.gauge_coordinates(grid)
         chunks, along = (min(CHUNK[0], released.size), CHUNK[1]), ("trajectory", "time")
 
         def define(dataset):
             dataset.createDimension("trajectory", released.size)
-            dataset.createDimension("time", None)
-            definitions.define_time(dataset, start)
             about = {"long_name": "number of the drifter", "cf_role": "trajectory_id", "units": "1"}
             definitions.define(dataset, "trajectory", ("trajectory",), about, np.arange(released.size, dtype=np.int32))
-            about = metadata.time_attributes(start) | {"long_name": "time of the release"}
+            about = metadata.time_attributes(opening.get("start")) | {"long_name": "time of the release"}
             about = {name: value for name, value in about.items() if name not in ("axis", "standard_name")}
             definitions.define(dataset, "release_time", ("trajectory",), about, released)
             for name, about in zip(self._names, known.values()):
@@ -96,9 +83,8 @@ class DrifterFile(RecordFile):
             about |= {"flag_meanings": "active outside"}  # with `coordinates` OpenDrift would find no lon and lat
             definitions.define(dataset, "status", along, about, dtype="i1", chunks=chunks, fill=WAITING)
 
-        attributes = {"title": "Shallow-water model drifters", **(attributes or {}), "featureType": "trajectory"}
-        attributes = metadata.file_attributes(grid, {**attributes, "stored_as": "float64"}, points=True)
-        super().__init__(path, define, attributes, append, resume_time, overwrite)
+        about = {"title": "Shallow-water model drifters", "featureType": "trajectory", "stored_as": "float64"}
+        super().__init__(path, grid, define, about, points=True, **opening)
 
     def append(self, seconds: float, places: np.ndarray, status: np.ndarray) -> None:
         """Write places (2, n), NaN of drifters that are not there, and 0, 1 of those that are gone, or WAITING (n,)."""

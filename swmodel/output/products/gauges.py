@@ -20,7 +20,7 @@ from ...models.ensemble import Ensemble
 from ...models.shallow_water import ShallowWater
 from ...stepping.steps import History
 from .. import Claim
-from ..metadata import Attribute, members_of, rows_of
+from ..metadata import Attribute, rows_of
 from ..netcdf import GaugeFile
 from ..schedule import AbstractSimulation, Output, nearest_steps
 from .base import Sample
@@ -225,7 +225,6 @@ class GaugeOutput(Output):
             self.points,
             simulation.model.grid,
             **self.how_to_open(simulation, attributes | self.rules),
-            members=members_of(simulation),
             variables=rows_of(simulation, self.watcher.variables),
             depth=self.depth,
         )

@@ -29,7 +29,7 @@ from ...stepping.loop import step_loop
 from ...stepping.members import Members, per_member
 from ...stepping.steps import History
 from .. import Claim, metadata
-from ..metadata import Attribute, Compression, members_of, rows_of, static_fields
+from ..metadata import Attribute, Compression, rows_of, static_fields
 from ..netcdf import FieldFile, GridPart, has_zstd
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import MakeSample
@@ -236,7 +236,6 @@ class FieldOutput(SnapshotOutput):
             rows,
             **self.how_to_open(simulation, attributes),
             static=static,
-            members=members_of(simulation),
             layers=simulation.model.layer_count,
             compression=self.compression,
         )

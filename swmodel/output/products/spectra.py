@@ -1,16 +1,16 @@
 """netCDF files of spectra along a run: records in time over wavenumber."""
 
-import datetime
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
 from ...diagnostics.spectra import Spectra
 from ...grids.grid import Grid
 from .. import Claim, definitions, metadata
-from ..metadata import Attribute, members_of
-from ..records import RecordFile
+from ..metadata import Attribute
+from ..records import Opening, RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
 
 COMMENT = "summed over rings of |k| and divided by their width: the sum times the width is the domain's mean"
@@ -22,44 +22,30 @@ class SpectraFile(RecordFile):
     Args:
         path: the path of the file, or a Claim of it.
         spectra: the Spectra, whose rings and names the file has.
-        grid, start, attributes, members, append, resume_time, overwrite: as for netcdf.FieldFile.
+        grid: the Grid.
+        opening: the other arguments, those of Opening.
 
     Raises:
-        DataError, SwmodelError: as FieldFile.
+        DataError, SwmodelError: as RecordFile.
     """
 
-    def __init__(
-        self,
-        path: str | Path | Claim,
-        spectra: Spectra,
-        grid: Grid,
-        *,
-        start: datetime.datetime | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        members: metadata.MemberValues | None = None,
-        append: bool = False,
-        resume_time: float | None = None,
-        overwrite: bool = False,
-    ) -> None:
-        _, self._sizes, _ = metadata.of_members(members)
+    def __init__(self, path: str | Path | Claim, spectra: Spectra, grid: Grid, **opening: Unpack[Opening]) -> None:
         self._names, self._rings = spectra.names, spectra.wavenumber.size
 
         def define(dataset):
-            dataset.createDimension("time", None)
-            definitions.define_time(dataset, start)
-            definitions.define_members(dataset, members)
             _define_rings(dataset, spectra)
             for name in spectra.names:
-                _define_spectrum(dataset, name, spectra.about(name), members)
+                _define_spectrum(dataset, name, spectra.about(name), opening.get("members"))
 
-        attributes = {"title": "Shallow-water model spectra", **(attributes or {}), "stored_as": "float64"}
-        attributes["comment"] = "; ".join(map(str, filter(None, [COMMENT, attributes.get("comment")])))
-        attributes = metadata.file_attributes(grid, attributes, points=True)
-        super().__init__(path, define, attributes, append, resume_time, overwrite)
+        given = opening.get("attributes") or {}
+        comment = "; ".join(map(str, filter(None, [COMMENT, given.get("comment")])))
+        opening["attributes"] = {**given, "comment": comment}
+        about = {"title": "Shallow-water model spectra", "stored_as": "float64"}
+        super().__init__(path, grid, define, about, points=True, **opening)
 
     def append(self, seconds: float, record: Mapping[str, np.ndarray]) -> None:
         """Write one record: {name: (rings,)}, of an ensemble (members, rings), at `seconds` [s]."""
-        shape = (1, *self._sizes, self._rings)
+        shape = (1, *self._members, self._rings)
         values = {name: np.asarray(record[name], float).reshape(shape) for name in self._names}
         self.write(np.array([seconds], float), values)
 
@@ -92,13 +78,7 @@ class SpectraOutput(SnapshotOutput):
         self.path, self.spectra, self.every = Path(path), spectra, every
 
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
-        self.file = SpectraFile(
-            claim,
-            self.spectra,
-            simulation.model.grid,
-            **self.how_to_open(simulation, attributes),
-            members=members_of(simulation),
-        )
+        self.file = SpectraFile(claim, self.spectra, simulation.model.grid, **self.how_to_open(simulation, attributes))
 
     def write(self, simulation: AbstractSimulation) -> None:
         seconds = simulation.time

@@ -97,13 +97,12 @@ def as_svg(figure: Figure, name: str, description: str) -> Markup:
     return markup(form, Markup(box[0] if box else ""), description, Markup(body))
 
 
-def fix_colours(axes: Axes, vector: float = 4.0) -> None:
+def fix_colours(axes: Axes) -> None:
     """Prepare a map for `as_svg`: it is light in dark mode, too, so that what lies on it keeps its colours.
 
-    Args:
-        axes: of the map.
-        vector: the images and contours below this zorder become images.
+    Its fields and land become images.
     """
+    vector = 4.0  # the zorder from which on lines stay lines
     for artist in (*axes.images, *axes.collections):
         artist.set_rasterized(artist.get_zorder() < vector)
     for lines in axes.collections:

@@ -16,8 +16,8 @@ from matplotlib.colors import Colormap, Normalize
 
 from ...errors import PlotError
 from .. import style
-from ..cgrid import around
-from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
+from ..cgrid import SPEED, at_centres
+from ..files import label, mesh_of, positions, seconds, stamp, start_of, wet_cells
 from ..inundation import ground, may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
 from ..style import arrows, relief, storms_of
@@ -27,7 +27,6 @@ MOST_RECORDS = 150
 # (pixels of the longer side, colours): the first whose images together are small enough is used
 QUALITIES = ((960, 200), (720, 200), (720, 64), (540, 64), (400, 48), (280, 32), (200, 24))
 WIDTH, TALLEST = 8.0, 7.0  # of a map [inches]
-SPEED = "speed"  # of the water at the centres, from u and v
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,26 +141,6 @@ def _attributes(dataset, name):
     if name in dataset:
         return dict(dataset[name].attrs)
     return {"long_name": "speed", "units": dataset["u"].attrs.get("units", "m s-1")}
-
-
-def at_centres(dataset: xr.Dataset, mesh: Mesh, name: str, record: int) -> np.ndarray:
-    """One record of a variable at the centres, (ny, nx): the mean of the water's faces or corners around each."""
-    if name == SPEED and SPEED not in dataset:
-        return np.hypot(at_centres(dataset, mesh, "u", record), at_centres(dataset, mesh, "v", record))
-    values = snapshot(dataset, name, record)
-    along_y, along_x = positions(dataset[name]) or ("", "")
-    if along_x == "xq":
-        values = _mean(around(values, -1, mesh.periodic_x))
-    if along_y == "yq":
-        values = _mean(around(values, -2, mesh.periodic_y))
-    return values
-
-
-def _mean(parts):
-    """The mean of the parts that are finite; NaN where no part is."""
-    found = sum(np.isfinite(part).astype(float) for part in parts)
-    total = sum(np.nan_to_num(part) for part in parts)
-    return np.where(found > 0, total / np.maximum(found, 1.0), np.nan)
 
 
 def _small_enough(records, fields, norm, colours, largest):

@@ -1,0 +1,33 @@
+"""scripts/run_tests.py runs every folder of tests, and names no file or test that is not there."""
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("run_tests", ROOT / "scripts" / "run_tests.py")
+run_tests = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(run_tests)
+
+
+def test_every_folder_with_tests_is_run():
+    folders = {str(file.parent.relative_to(ROOT)) for file in ROOT.glob("tests/**/test_*.py")}
+    assert folders == {*run_tests.SERIAL, str(run_tests.PARALLEL.relative_to(ROOT))}
+
+
+def test_files_and_tests_that_are_named_are_there():
+    on_more = [f"tests/parallel/test_{name}.py" for names in run_tests.ON_MORE.values() for name in names]
+    for path in (*run_tests.QUICK, *on_more):
+        assert (ROOT / path).exists(), path
+    for path in run_tests.QUICK_ON_TWO:
+        file, name = path.split("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), path
+
+
+def test_verify_runs_a_serial_file_on_one_rank_and_one_of_tests_parallel_on_all_numbers_of_ranks():
+    chosen = argparse.Namespace(verify=True, ranks="1,2,4")
+    serial, parallel = "tests/unit/test_words.py", "tests/parallel/test_adjoint.py"
+    planned = [(ranks, arguments) for ranks, arguments in run_tests.rounds(chosen, [serial]) if arguments is not None]
+    assert planned == [(1, ["-m", "verify", serial])]
+    marked = ["-m", "verify", parallel]
+    assert list(run_tests.rounds(chosen, [parallel])) == [*((n, marked) for n in (1, 2, 4, 6)), (6, [parallel])]
