@@ -276,6 +276,20 @@ def test_a_hundred_steps_equal_those_of_one_rank(layout, engine, stages, case, a
         assert np.abs(tiles).sum() == pytest.approx(np.abs(model.gather(tiles)).sum(), rel=1e-14)  # padding is zero
 
 
+def test_a_simulation_of_layers_is_that_of_one_rank():
+    """Its programs are prepared outside of tiles, where one array holds the thickness of layers for each device."""
+    ends = []
+    for communicator in (make_communicator("serial", SHAPE, None), make_communicator("sharded", SHAPE, (1, 2))):
+        model, _ = cases.CASES["three layers"](communicator=communicator)
+        simulation = Simulation(model, cases.start(model), sw.RK4(10.0))
+        simulation.run(until=30.0)
+        ends.append({name: model.gather(x) for name, x in simulation.state})
+    alone, ours = ends
+    assert alone.keys() == ours.keys() and "eta_3" in ours
+    for name, expected in alone.items():
+        np.testing.assert_allclose(ours[name], expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
 def gradients(model, stepper):
     """The gradient of a gauge in the start, the depth and the viscosity."""
     gauge = np.zeros(SHAPE)
