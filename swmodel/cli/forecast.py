@@ -187,8 +187,7 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
     if options.page:
         from ..postprocess.pages.forecast import forecast_page
 
-        before = [bank.posterior(records, t, errors) for t in _moments(errors.begin, posterior.until)]
-        shown = [*before, posterior]
+        shown = [*(bank.posterior(records, t, errors) for t in _moments(errors.begin, posterior.until)), posterior]
         tables = [_harbour_rows(one.harbours(points, threshold), one.scores(records)) for one in shown]
         names = f"Forecast: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
         page = Path(options.output).with_suffix(".html")

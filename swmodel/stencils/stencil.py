@@ -134,7 +134,9 @@ fused_loop.multiple_results = True
 
 
 @fused_loop.def_abstract_eval
-def result_shapes(*operands, dtypes, layout, strips, **parameters):
+def result_shapes(
+    *operands: ShapedArray, dtypes: Sequence[str], layout: Layout, strips: Sequence[Strips | None], **parameters: Any
+) -> list[ShapedArray]:
     """The shapes of the results of a loop."""
     return [ShapedArray(layout.result_shape(each), np.dtype(t)) for t, each in zip(dtypes, strips, strict=True)]
 
