@@ -50,12 +50,12 @@ LARGEST_ANOMALY = 2e4  # [Pa]
 
 
 def of_air() -> Any:
-    """The declaration of a parameter."""
+    """The declaration of the density of the air [kg m-3], a parameter."""
     return parameter(None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air")
 
 
 def of_water() -> Any:
-    """The declaration of a parameter."""
+    """The declaration of the density of the water [kg m-3], a parameter."""
     return parameter(None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water")
 
 

@@ -192,7 +192,8 @@ class End:
 
     @property
     def states(self):
-        return {name.replace("state_", ""): x for name, x in self.arrays.items() if "state_" in name}
+        of_states = (name for name in self.arrays if name.split(" ")[-1].startswith("state_"))
+        return {name.replace("state_", "", 1): self.arrays[name] for name in of_states}
 
 
 def differing(one, other, tolerance):

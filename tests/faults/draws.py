@@ -314,11 +314,10 @@ def _layers_or_nest(draw, tables, coordinates, seconds):
     if wanted == "nest" and not (stepper.is_implicit or stepper.has_solver):
         grid, x, y = coordinates
         tables["bathymetry"].pop("levees", None)  # which would cross the border
-        tables["grid"] |= {"nx": 26, "ny": 18}  # cells beside the nest for its frame
-        box = {
-            key: [grid[axis][0] + share * width(grid[axis]) for share in shares]
-            for key, axis, shares in (("x", x, (8 / 26, 16 / 26)), ("y", y, (7 / 18, 11 / 18)))
-        }
+        box = {}
+        for key, axis, cells, ends in (("x", x, 26, (8, 16)), ("y", y, 18, (7, 11))):  # with room for the frame
+            tables["grid"][f"n{key}"] = cells
+            box[key] = [grid[axis][0] + end / cells * width(grid[axis]) for end in ends]
         nest = {"name": "nest", **box, "ratio": draw(st.integers(3, 5)), "two_way": draw(st.integers(0, 3)) > 0}
         nest |= {"start": 3.0 * seconds} if draw(st.integers(0, 4)) == 0 else {}
         nest["output"] = {"fields": [tables["output"]["fields"][0] | {"every": 4 * seconds}]}

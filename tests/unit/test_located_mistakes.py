@@ -31,6 +31,18 @@ file = "wind.nc"
 u = "u10"
 v = "v10"
 """
+LAYERS = """\
+[layers]
+thickness = [1.0]
+densities = [1025.0, 1026.0]
+"""
+SPONGE = """\
+[[boundary]]
+type = "sponge"
+sides = "east"
+width = 3e5
+rate = 1e-4
+"""
 
 
 def write_records(path, values, units, calendar, hours=(0.0, 48.0)):
@@ -88,6 +100,10 @@ MISTAKES = {
     "an inverse barometer without pressure": (
         side("east", "elevation = {inverse_barometer = true}\n"), "elevation =",
         "boundary[0].elevation: InverseBarometer: no forcing of the model has an air pressure; add AirPressure",
+    ),
+    "layers with a side that takes one speed": (
+        LAYERS + side("east").replace("flather", "radiation_nudging") + SPONGE, "[layers]",
+        "layers: ShallowWater: layers and RadiationNudging do not work together yet; leave one of them out.",
     ),
     "a constituent that is not known": (
         side("east", "elevation = {constituents = {M9 = {amplitude = 1.0, phase = 0.0}}}\n"), "elevation =",
