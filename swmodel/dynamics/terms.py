@@ -124,7 +124,7 @@ class Series:
         return Window(known[first], known[second], *map(self._whole, (start, length)))
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
-        """Start a thread that reads the record which the interval after that of `step` needs, if it is in a file.
+        """Start a thread that reads the record which the interval after that of `step` needs.
 
         Args:
             step: a number of steps after step 0.

@@ -302,7 +302,7 @@ class ShallowWater(Model):
         self.domain.together(lambda: read_ends(named_series(self), end))
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
-        """Start reading the records of files after the interval of step number `step`, by an Executor's `submit`."""
+        """Start reading the records after the interval of step number `step`, by an Executor's `submit`."""
         for series in self._series:
             series.read_ahead(step, dt, submit)
 

@@ -41,7 +41,6 @@ class Grid:
         run: the Run of its files.
         monitors: (Health, {key: watcher}) of its states.
         carry: its Carry after the last chunk.
-        record: the next step at which a record of its forcing is made; None if there is none.
     """
 
     simulation: "Simulation"
@@ -49,7 +48,6 @@ class Grid:
     run: Run
     monitors: tuple[Health, dict[str, Watcher]]
     carry: Carry
-    record: int | None
 
 
 class Driver:
@@ -92,11 +90,9 @@ class Driver:
         report(0.0)
         while outer.step < last:
             count = min([pace.steps, *self.until_due(last)])
-            if any(grid.record == grid.simulation.step for grid in self.grids.values()):
-                self.wait()  # the user's functions that make the next record may read netCDF files
             steps = self.steps()
             for grid in self.grids.values():
-                grid.record = grid.simulation.read_ahead(last * grid.total, submit)
+                grid.simulation.read_ahead(last * grid.total, submit)
             since = clock.perf_counter()
             carries = jax.block_until_ready(steps(jnp.int32(outer.step), jnp.int32(count)))
             took = clock.perf_counter() - since
@@ -144,7 +140,7 @@ class Driver:
         """Let a grid take part, with so many steps in one of the outermost grid, in a run to step `last` of that."""
         run = stack.enter_context(Run.opened(simulation, simulation.outputs, last * total))
         carry = start_carry(simulation, simulation.packed()[1])
-        self.grids[name] = Grid(simulation, total, run, simulation.monitors(), carry, simulation.step)
+        self.grids[name] = Grid(simulation, total, run, simulation.monitors(), carry)
         run.due(simulation)
         run.settle(simulation)
 

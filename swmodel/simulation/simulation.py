@@ -288,16 +288,11 @@ class Simulation(Outputs):
         dynamics, self._unpacked = self._dynamics(ahead=True), None
         return dynamics
 
-    def read_ahead(self, last: int, submit: Callable) -> int | None:
-        """Start reading the records of the next interval, by an Executor's `submit`, in a run to step `last`.
-
-        Returns:
-            the step at which that interval begins; None if there is no further record.
-        """
+    def read_ahead(self, last: int, submit: Callable) -> None:
+        """Start reading the records of the next interval, by an Executor's `submit`, in a run to step `last`."""
         record = self.model.next_record(self.step, self.dt)
         if record is not None and record < last:
             self.model.read_ahead(self.step, self.dt, submit)
-        return record
 
     def until_next(self, last: int, run: Run) -> int:
         """The number of steps until something is due in a run to step `last`, with the files of `run`."""
