@@ -122,6 +122,10 @@ CASES = {
         ),
         sw.ForwardBackward(10.0),
     ),
+    "substeps": lambda **o: (
+        sea(plane("x"), layers=LAYERS, boundaries=sw.Flather("south"), **o),
+        sw.SplitExplicit(100.0, substeps=8),
+    ),
     "both poles": lambda **o: (sea(globe(), **o), sw.SSPRK3(200.0)),
 }
 
