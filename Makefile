@@ -56,6 +56,7 @@ quick: setup  ## what to run before each commit: three minutes on two cores
 	@$(BIN)/python scripts/run_tests.py --quick $(TESTS)
 
 verify: setup  ## the published cases at full size, and what takes long, on 1, 2, 4 and 6 ranks; CASE=name prints one figure, name=value
+	@$(if $(CASE),,$(PYTHON) scripts/setup.py --venv "$(VENV)" --extra types)
 	@$(BIN)/python $(if $(CASE),-m tests.verification.measures $(CASE),scripts/run_tests.py --verify $(TESTS))
 
 faults: setup  ## break runs on purpose: kills, signals, full disks, flipped bits, bad input, a million steps
@@ -83,6 +84,7 @@ gallery: setup  ## every figure of the gallery, with its commands, and docs/gall
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/gallery.py $(GALLERY)
 
 types: setup  ## check the types of the modules that pyproject.toml lists, by basedpyright
+	@$(PYTHON) scripts/setup.py --venv "$(VENV)" --extra types
 	@$(BIN)/python -m basedpyright --project pyproject.toml --pythonpath $(BIN)/python
 
 lint:  ## style, by ruff (pip install ruff)

@@ -76,7 +76,7 @@ def test_missing_annotations_are_found(source, names):
 
 
 def test_the_type_checker_finds_no_error_in_the_listed_modules():
-    pytest.importorskip("basedpyright", reason="basedpyright is not installed: pip install .[test]")
+    pytest.importorskip("basedpyright", reason="basedpyright is not installed: make types")
     command = [sys.executable, "-m", "basedpyright", "--project", str(ROOT / "pyproject.toml")]
     command += ["--pythonpath", sys.executable, "--outputjson"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
