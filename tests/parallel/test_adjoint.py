@@ -71,7 +71,7 @@ def check(ours, one):
         np.testing.assert_allclose(np.asarray(got), wanted, rtol=0, atol=most, err_msg=str(path))
 
 
-@pytest.mark.skipif(cases.RANKS == 1, reason="that is the one")
+@pytest.mark.skipif(cases.RANKS <= 2, reason="four ranks show it; two have gradients of nests, maps and parameters")
 def test_gradients_on_ranks_are_those_of_one_rank():
     communicator = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[0])
     assert communicator.size == cases.RANKS
