@@ -134,7 +134,7 @@ def _runs(folder, seed, every=1):
         return {"refused": not wrong, "wrong": wrong}
     except Exception as error:  # noqa: BLE001 - whatever comes through is what this looks for
         return {"wrong": [f"a run ended with {type(error).__name__}: {error}"]}
-    wrong, on_two = [], seed % every == 0
+    wrong, on_two = [], every > 0 and seed % every == 0
     for check in (_resumes, _keeps_volume, _stays_at_rest, _has_members, *[_agrees_on_two_devices] * on_two):
         try:
             wrong += check(case, tables, whole)
@@ -347,7 +347,7 @@ def _pair(folder, seed):
 def combinations(seeds, folder, seconds=3600.0, pairs=PAIRS, devices=1):
     """The draws of these numbers that can be begun in so many `seconds`; returns the Tally.
 
-    Every `pairs`-th also runs on two ranks (none of them for 0), every `devices`-th on two devices.
+    Every `pairs`-th also runs on two ranks, every `devices`-th on two devices (none of them for 0).
     """
     from . import draws
     from .basins import write_files

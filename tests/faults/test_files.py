@@ -8,19 +8,17 @@ from swmodel.runtime import launch
 
 from . import files
 
+pytestmark = pytest.mark.verify
 needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not installed")
 
 
 @pytest.mark.parametrize(
     ("kind", "ranks"),
     [
-        ("full disk", 1),
-        *(
-            pytest.param(kind, 1, marks=pytest.mark.verify)
-            for kind in ("quota", "read-only folder", "removed file", "file cut short", "folder of stores moved away")
-        ),
-        pytest.param("removed file", 2, marks=[needs_mpi, pytest.mark.verify]),
-        pytest.param("file cut short", 2, marks=[needs_mpi, pytest.mark.verify]),
+        *((kind, 1) for kind in ("full disk", "quota", "read-only folder")),
+        *((kind, 1) for kind in ("removed file", "file cut short", "folder of stores moved away")),
+        pytest.param("removed file", 2, marks=needs_mpi),
+        pytest.param("file cut short", 2, marks=needs_mpi),
     ],
 )
 def test_a_run_that_cannot_write_ends_with_one_sentence_on_every_rank_and_keeps_the_restart(kind, ranks, tmp_path):
@@ -30,7 +28,6 @@ def test_a_run_that_cannot_write_ends_with_one_sentence_on_every_rank_and_keeps_
     assert tally.files == 1 and not tally.wrong, tally.wrong
 
 
-@pytest.mark.verify
 def test_a_run_that_goes_on_over_a_full_disk_would_be_counted(tmp_path, monkeypatch):
     """That what this counts can fail."""
     monkeypatch.setattr(files, "PATIENCE", 6.0)
