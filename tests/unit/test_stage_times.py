@@ -104,7 +104,7 @@ LEVELS = [("level", kind) for kind in ORDERS]
 
 @pytest.mark.parametrize(
     "which, kind",
-    [*(("wind", kind) for kind in ORDERS), *now(LEVELS, ("level", sw.RK4), ("level", sw.ForwardBackward))],
+    [*(("wind", kind) for kind in ORDERS), *now(LEVELS, ("level", sw.ForwardBackward))],
 )
 def test_a_scheme_keeps_its_order_under_a_force_that_changes(kind, which):
     model = blown(RATE) if which == "wind" else lifted()
