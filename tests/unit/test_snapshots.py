@@ -117,15 +117,15 @@ def test_records_are_the_states_of_their_steps_wherever_the_parts_of_a_chunk_end
 
 
 def test_a_resumed_run_continues_its_file(tmp_path):
-    whole = simulation().write(tmp_path / "whole.nc", NAMES, every=3 * DT)
+    whole = simulation().write(tmp_path / "whole.nc", ("eta",), every=2 * DT)
     whole.run(steps=50)
-    first = simulation().write(tmp_path / "parts.nc", NAMES, every=3 * DT).restart(tmp_path / "restart.nc")
-    first.run(steps=20)
-    second = simulation().write(tmp_path / "parts.nc", NAMES, every=3 * DT)
+    first = simulation().write(tmp_path / "parts.nc", ("eta",), every=2 * DT).restart(tmp_path / "restart.nc")
+    first.run(steps=21)
+    second = simulation().write(tmp_path / "parts.nc", ("eta",), every=2 * DT)
     second.resume(tmp_path / "restart.nc")
-    second.run(steps=30)
+    second.run(steps=29)
     whole, parts = content(tmp_path / "whole.nc"), content(tmp_path / "parts.nc")
-    kept = [k for k, seconds in enumerate(parts["time"]) if seconds != 20 * DT]  # where the first part ended
+    kept = [k for k, seconds in enumerate(parts["time"]) if seconds != 21 * DT]  # where the first part ended
     for name, values in whole.items():
         np.testing.assert_array_equal(values, parts[name][kept], err_msg=name)
 
