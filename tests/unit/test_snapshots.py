@@ -101,7 +101,7 @@ def test_the_documents_have_the_numbers_of_snapshots_that_wait():
 def test_records_are_the_states_of_their_steps_wherever_the_parts_of_a_chunk_end(tmp_path):
     """Samples 9 and 27 steps apart are taken between parts, others within the loop, whose buffers have three roles."""
     intervals, steps = (27, 2, 12, 9), 61
-    model = sw.ShallowWater(GRID, 500.0)
+    model = sw.ShallowWater(GRID, 500.0, forcing=(sw.WindStress(0.1, 0.0),))
     start = model.state(eta=lambda x, y: np.cos(x / 2e4) + 0.0 * y)
     run, alone = (sw.Simulation(model, start, sw.ForwardBackward(DT)) for _ in range(2))
     for every in intervals:
