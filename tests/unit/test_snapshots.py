@@ -19,16 +19,15 @@ DT = 10.0  # [s]
 NAMES = ("eta", "u", "v", "vorticity", "dye")
 
 
-def simulation(engine="auto", **options):
-    model = sw.ShallowWater(
-        GRID,
-        lambda x, y: 500.0 + 100.0 * np.cos(x / 2e4),
-        engine=engine,
-        coriolis=sw.BetaPlane(1e-4, 2e-11),
-        boundaries=(sw.Flather(("west", "north"), incoming=sw.Tide({"M2": (0.5, 30.0)})),),
-        tracers=(sw.Tracer("dye", initial=lambda x, y: 1.0 + x / 8e4),),
-        **options,
-    )
+WITH_ALL = {
+    "coriolis": sw.BetaPlane(1e-4, 2e-11),
+    "boundaries": (sw.Flather(("west", "north"), incoming=sw.Tide({"M2": (0.5, 30.0)})),),
+    "tracers": (sw.Tracer("dye", initial=lambda x, y: 1.0 + x / 8e4),),
+}
+
+
+def simulation(**options):
+    model = sw.ShallowWater(GRID, lambda x, y: 500.0 + 100.0 * np.cos(x / 2e4), **options)
     hump = model.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
     return sw.Simulation(model, hump, sw.AB2(DT))
 
@@ -55,10 +54,10 @@ def counted(monkeypatch):
 @pytest.mark.parametrize("engine, steps", [("arrays", 3), ("auto", 1)])
 def test_files_are_those_of_chunks_that_end_at_each_record(tmp_path, monkeypatch, engine, steps):
     """Bit for bit where a field is stored; what is computed for the file is compiled in two programs."""
-    simulation(engine).write(tmp_path / "together.nc", NAMES, every=steps * DT).run(steps=31)
+    simulation(engine=engine, **WITH_ALL).write(tmp_path / "together.nc", NAMES, every=steps * DT).run(steps=31)
     with monkeypatch.context() as patched:
         patched.setattr(snapshots, "MOST_STEPS", 0)
-        one = simulation(engine).write(tmp_path / "alone.nc", NAMES, every=steps * DT)
+        one = simulation(engine=engine, **WITH_ALL).write(tmp_path / "alone.nc", NAMES, every=steps * DT)
         assert not one.outputs[0].watcher
         counts = counted(patched)
         one.run(steps=31)
