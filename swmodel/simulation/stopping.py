@@ -22,6 +22,7 @@ from ..fields.variables import in_layer
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..output.running import Run
+from ..runtime.compilation import jit
 from ..runtime.signals import GRACE, PROCESS, SignalMonitor
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _parts_not_finite(simulation, member):
     if not own:
         return []
     dynamics = model.interval(simulation.halo, step, simulation.dt, simulation.stages)
-    tiles = simulation.communicator.tiles(simulation.communicator.spmd(finite)(dynamics, state)).values()
+    tiles = simulation.communicator.tiles(jit(simulation.communicator.spmd(finite))(dynamics, state)).values()
     return [name_of(parts[k]) for k, each in zip(own, zip(*tiles)) if simulation.communicator.agree(not all(each))]
 
 

@@ -26,7 +26,7 @@ from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.parallel.test_drifters import written
 from tests.parallel.test_ranks_agree import cost
-from tests.selection import now
+from tests.selection import later, now
 
 SHAPE = (cases.NY, cases.NX)
 # Of 13 x 11 cells: even along y, uneven along x, uneven along both.
@@ -201,7 +201,7 @@ def test_an_array_of_the_whole_grid_is_not_taken_for_a_tile(mesh):
 # -- halos of uneven tiles --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("periodic, open_sides", [("", ()), ("xy", ()), ("x", ("south",))], ids=str)
+@pytest.mark.parametrize("periodic, open_sides", [later("", ()), ("xy", ()), ("x", ("south",))], ids=str)
 def test_the_halo_lies_behind_the_padding_and_its_transpose_gives_back(mesh, periodic, open_sides):
     grid, whole, parts, width = cases.plane(periodic), cases.random(7), mesh.decomposition(SHAPE), 2
     sides = mesh.place(lambda rank: Sides.of(grid, mesh, open_sides, float, rank))
@@ -257,11 +257,7 @@ def alone():
 
 
 WAYS = ((1, 2), "arrays", 1), ((2, 2), "arrays", 2), ((2, 3), "arrays", 1), ((2, 3), "auto", 1)
-HUNDRED = now(
-    [(case, *way) for case in cases.CASES for way in WAYS],
-    ("walls and islands", (2, 3), "auto", 1),
-    ("both poles", (2, 3), "arrays", 1),
-)
+HUNDRED = now([(case, *way) for case in cases.CASES for way in WAYS], ("walls and islands", (2, 3), "auto", 1))
 
 
 @pytest.mark.parametrize("case, layout, engine, stages", HUNDRED, ids=str)
@@ -278,14 +274,14 @@ def test_a_hundred_steps_equal_those_of_one_rank(layout, engine, stages, case, a
 
 def test_a_simulation_of_layers_is_that_of_one_rank():
     """Its programs are prepared outside of tiles, where one array holds the thickness of layers for each device."""
-    ends = []
+    layers, ends = sw.Layers(thickness=(100.0,), densities=(1000.0, 1005.0)), []
     for communicator in (make_communicator("serial", SHAPE, None), make_communicator("sharded", SHAPE, (1, 2))):
-        model, _ = cases.CASES["three layers"](communicator=communicator)
-        simulation = Simulation(model, cases.start(model), sw.RK4(10.0))
-        simulation.run(until=30.0)
+        model = sw.ShallowWater(cases.plane(), 1000.0, layers=layers, communicator=communicator, engine="arrays")
+        simulation = Simulation(model, cases.start(model), sw.AB2(10.0))
+        simulation.run(steps=3)
         ends.append({name: model.gather(x) for name, x in simulation.state})
     alone, ours = ends
-    assert alone.keys() == ours.keys() and "eta_3" in ours
+    assert alone.keys() == ours.keys() and "eta_2" in ours
     for name, expected in alone.items():
         np.testing.assert_allclose(ours[name], expected, rtol=0, atol=1e-13 * np.abs(expected).max())
 
@@ -339,7 +335,7 @@ def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
     leaves = jax.tree.leaves(carry)
     on_each = sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves)
     assert program.memory_analysis().alias_size_in_bytes == on_each
-    after = advance(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(3))
+    after = program(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(3))
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(carry.packed))
     assert after.packed[0].eta.sharding.is_equivalent_to(model.at_rest().eta.sharding, 2)
 
@@ -409,7 +405,7 @@ def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, t
     np.testing.assert_array_equal(counted, np.where(was < 0, -1, 2 * was))
 
 
-@pytest.mark.parametrize("place", [(5, 6), (10, 12)])
+@pytest.mark.parametrize("place", [later((5, 6)), (10, 12)])
 def test_a_run_that_blows_up_names_the_same_cell(both, place):
     printed = []
     for model, stepper in both:
@@ -503,7 +499,7 @@ def as_of_two_processes(mesh, monkeypatch):
     return other, moved
 
 
-@pytest.mark.parametrize("dtype", now([np.float32, np.float64, np.int32, bool], np.float32, bool))
+@pytest.mark.parametrize("dtype", now([np.float32, np.float64, np.int32, bool], np.float32))
 def test_processes_gather_tile_by_tile_and_rows_by_rows_with_every_bit(mesh, as_of_two_processes, dtype):
     other, moved = as_of_two_processes
     whole = np.stack([cases.random(k) for k in range(6)]).reshape(2, 3, *SHAPE).astype(dtype)

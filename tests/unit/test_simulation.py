@@ -79,25 +79,18 @@ def every_step(tmp_path_factory):
 # -- how it is cut does not matter -------------------------------------------------------------------------------------
 
 
-def test_a_run_in_chunks_equals_a_run_at_once_bit_for_bit(every_step, tmp_path):
+def test_a_run_in_parts_equals_one_of_single_steps_bit_for_bit_and_goes_on_with_the_same_files(every_step, tmp_path):
     """Over the records of a wind that comes again and of a sea floor that rises off the steps."""
     run = simulation(tmp_path, every=1e9)
-    run.run(until=600.0)
-    whole = every_step[0]
-    assert_same((run.state, run.history, maxima_of(run)), (whole.state, whole.history, maxima_of(whole)))
-    np.testing.assert_array_equal(open_all(tmp_path)["gauges"].eta, every_step[1]["gauges"].eta)
-
-
-def test_running_again_goes_on_with_the_same_files(every_step, tmp_path):
-    run = simulation(tmp_path, every=20.0)
     for until in (130.0, 200.0, 600.0):
         run.run(until=until)
-    assert_same(run.state, every_step[0].state)
-    found, whole = open_all(tmp_path), every_step[1]
+    single, whole = every_step
+    assert_same((run.state, run.history, maxima_of(run)), (single.state, single.history, maxima_of(single)))
+    found = open_all(tmp_path)
     np.testing.assert_allclose(found["gauges"].time, whole["gauges"].time)
     np.testing.assert_array_equal(found["gauges"].eta, whole["gauges"].eta)
     np.testing.assert_array_equal(found["maxima"].maximum_elevation, whole["maxima"].maximum_elevation)
-    wanted = sorted({*range(0, 601, 20), 130})  # the end of a run is written too
+    wanted = [0.0, 130.0, 200.0, 600.0]  # the end of a run is written too
     np.testing.assert_allclose(found["fields"].time, wanted)
     np.testing.assert_array_equal(found["fields"].eta, whole["fields"].eta.sel(time=wanted))
 
@@ -122,7 +115,7 @@ def test_gauges_are_those_of_every_step(every_step):
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stepper", now(STEPPERS, STEPPERS[0], STEPPERS[2]), ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("stepper", now(STEPPERS, STEPPERS[0]), ids=lambda s: type(s).__name__)
 def test_a_restart_goes_on_bit_for_bit(stepper, tmp_path):
     whole = simulation(tmp_path / "whole", stepper=stepper, every=1e9)
     whole.run(steps=40)
@@ -140,13 +133,13 @@ def test_a_restart_goes_on_bit_for_bit(stepper, tmp_path):
 
 
 def test_another_time_step_or_stepper_starts_its_history_anew_and_says_so(tmp_path):
-    first = simulation(tmp_path, stepper=sw.AB2(10.0), every=1e9, threshold=0.05)
+    first = simulation(tmp_path, every=1e9, threshold=0.05)
     first.run(steps=20)
     arrived = open_all(tmp_path)["maxima"].arrival_time
-    for stepper, step in ((sw.AB2(5.0), 40), (sw.AB3(10.0), 20)):
+    for stepper, step in ((sw.AB3(5.0), 40), (sw.AB2(10.0), 20)):
         run = simulation(tmp_path, stepper=stepper, every=1e9, threshold=0.05)
         message = run.resume(tmp_path / "restart.nc")
-        assert "written by AB2 with dt = 10 s, so the time stepper's history starts anew" in message
+        assert "written by AB3 with dt = 10 s, so the time stepper's history starts anew" in message
         assert run.step == step and run.time == 200.0 and int(run.history.count) == 0
         assert_same(run.state, first.state)
         steps = np.asarray(maxima_of(run)["arrival"])

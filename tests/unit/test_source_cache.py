@@ -88,7 +88,7 @@ def test_a_source_that_does_not_slip_leaves_the_sea_at_rest(count):
 def test_more_records_than_the_memory_holds_are_refused(count):
     section = types.SimpleNamespace(horizontal=True, kajiura=True, every=1e-12)
     with pytest.raises(ConfigError, match=r"the motion of the source, 30,000,000,000,001 records of 12 x 10 cells"):
-        build.motion_of(section, GRID, from_depth(3000.0, GRID), source(2.0), 1)
+        build.motion_of(section, GRID, from_depth(3000.0, GRID), source(2.0), 24)
     assert not count
 
 

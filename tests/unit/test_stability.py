@@ -35,6 +35,12 @@ def take_steps(model, stepper, state, steps):
     return _march(model.dynamics(stepper), jax.tree.map(jnp.asarray, stepper), state, jnp.int32(steps))
 
 
+def linear_sea(gravity=9.81, drag=0.0):
+    """A model of one form, for which each stepper is compiled once."""
+    drag = sw.LinearDrag(drag)
+    return sw.ShallowWater(plane(6, 4, "xy"), 1000.0, gravity=gravity, dissipation=(drag,), linear=True)
+
+
 def limit_of(model, stepper, name, state=None):
     return next(limit for limit in sw.limits(model, stepper, state) if limit.name == name)
 
@@ -103,7 +109,7 @@ def test_a_scheme_whose_limits_cannot_be_found_says_what_to_give():
 
 @EACH
 def test_waves_of_the_grid_live_below_the_limit_and_blow_up_above(stepper):
-    model = sw.ShallowWater(plane(6, 4, "xy"), 1000.0, linear=True)
+    model = linear_sea()
     j, i = np.indices(model.grid.shape)
     checkers = model.state(eta=(-1.0) ** (i + j))
     longest = limit_of(model, stepper, "gravity waves").dt
@@ -116,7 +122,7 @@ def test_waves_of_the_grid_live_below_the_limit_and_blow_up_above(stepper):
 
 @pytest.mark.parametrize("stepper", now(STEPPERS, STEPPERS[0], STEPPERS[-1]), ids=lambda s: type(s).__name__)
 def test_a_drag_is_borne_below_its_limit_and_not_above(stepper):
-    model = sw.ShallowWater(plane(6, 4, "xy"), 1000.0, gravity=1e-9, dissipation=(sw.LinearDrag(1e-3),))
+    model = linear_sea(gravity=1e-9, drag=1e-3)
     longest = limit_of(model, stepper, "LinearDrag").dt
     run = lambda dt: take_steps(model, dataclasses.replace(stepper, dt=dt), model.state(u=1.0), 600)  # noqa: E731
     left = {f: run(f * longest).u for f in (0.98, 1.1)}

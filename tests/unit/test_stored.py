@@ -101,8 +101,10 @@ def test_values_are_decoded_with_the_bits_of_xarray(tmp_path, fills, packing, po
         agree(path, "z", positive)
 
 
-@pytest.mark.parametrize("dims", [("lat", "lon"), ("lon", "lat")])
-@pytest.mark.parametrize("more", [(), ("time",), ("time", "level")])
+ORDERS = list(itertools.product([("lat", "lon"), ("lon", "lat")], [(), ("time",), ("time", "level")]))
+
+
+@pytest.mark.parametrize(("dims", "more"), now(ORDERS, ORDERS[2], ORDERS[3]))
 def test_axes_of_any_order_and_direction_ascend(tmp_path, dims, more):
     longitudes = (None, np.linspace(148.0, 140.0, 9), np.array([176, 177, 178, 179, 180, -179, -178, -177, -176.0]),
                   np.array([-4, -3, -2, -1, 0, 1, 2, 3, 4.0]) % 360.0, np.linspace(0.0, 360.0, 9))  # fmt: skip

@@ -61,10 +61,16 @@ def test_the_volume_of_a_cell_is_the_sum_over_its_fine_cells_and_gives_the_level
 
 def test_faces_have_the_area_and_the_conveyance_of_their_strips():
     model = model_over(sw.topography(FINE, GRID, subgrid=RATIO))
-    flow = model.dynamics(STEPPER).prepare().flow(model.state(eta=0.5), 0)
-    for axis, velocity, fine, turn in ((X, flow.u, FINE, np.asarray), (Y, flow.v, FINE.T, np.transpose)):
-        level = 0.0 * velocity + 0.5
-        area, depth = (turn(np.asarray(x.interior))[:, :-1] for x in flow.sections.of_water(axis, level, level))
+
+    @jit
+    def sections(dynamics, state):
+        flow = dynamics.prepare().flow(state, 0)
+        levels = ((axis, 0.0 * velocity + 0.5) for axis, velocity in ((X, flow.u), (Y, flow.v)))
+        return [[x.interior for x in flow.sections.of_water(axis, level, level)] for axis, level in levels]
+
+    both = sections(model.dynamics(STEPPER), model.state(eta=0.5))
+    for found, fine, turn in zip(both, (FINE, FINE.T), (np.asarray, np.transpose)):
+        area, depth = (turn(np.asarray(x))[:, :-1] for x in found)
         sills = np.minimum(fine[:, RATIO - 1 : -1 : RATIO], fine[:, RATIO::RATIO])
         h = np.maximum(sills.reshape(-1, RATIO, sills.shape[1]) + 0.5, 0.0)
         conveyed = (h ** (5 / 3)).mean(axis=1)

@@ -11,6 +11,7 @@ from swmodel.dynamics.sponge import SpongeProfile
 from swmodel.dynamics.terms import Series, value_at
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.steps import one_step
+from tests.selection import now
 
 NX, NY = 8, 6
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))
@@ -172,7 +173,7 @@ def test_the_surface_rises_by_exactly_the_uplift_and_the_depth_falls_by_it(times
 
 
 @pytest.mark.parametrize(
-    "stepper", (sw.AB3(10.0), sw.RK4(10.0), sw.ForwardBackward(10.0)), ids=lambda s: type(s).__name__
+    "stepper", now([sw.AB3(10.0), sw.RK4(10.0), sw.ForwardBackward(10.0)], sw.AB3(10.0)), ids=lambda s: type(s).__name__
 )
 def test_every_stepper_lifts_the_surface_alike(stepper):
     eta, _, wet = risen((0.0, 50.0, 100.0), np.multiply.outer((0.0, 0.8, 1.0), UPLIFT), stepper, 12)
@@ -201,8 +202,8 @@ def test_motion_that_does_not_go_forward_from_the_start_is_refused(times):
 
 def test_a_sponge_draws_water_at_rest_towards_its_currents():
     sponge = sw.Sponge("west", width=3e4, rate=1e-3, velocity_x=0.5, velocity_y=-0.2)
-    model = sw.ShallowWater(GRID, 500.0, boundaries=(sponge,), communicator="serial")
-    state = sw.Simulation(model, model.at_rest(), sw.SSPRK3(1.0)).run(steps=1)
+    model = sw.ShallowWater(GRID, 500.0, boundaries=(sponge,), communicator="serial", engine="arrays")
+    state = sw.Simulation(model, model.at_rest(), sw.AB2(1.0)).run(steps=1)
     u, v = np.asarray(state.u), np.asarray(state.v)
     rate = 1e-3 * np.asarray(SpongeProfile(GRID, ("west",), 3e4))
     np.testing.assert_allclose(u[2, 0], 0.5 * 0.5 * (rate[2, 0] + rate[2, 1]), rtol=0.01)

@@ -47,6 +47,30 @@ def forces(equations, flow, time):
     return [tuple(force.interior for force in term(flow, time)) for term in equations.terms]
 
 
+class Rain(sw.Forcing):
+    """Rain over all cells, or where the rate is negative, evaporation."""
+
+    rate: Any = sw.parameter(None, "m s-1")
+
+    def __call__(self, flow, time):
+        return 0.0, 0.0
+
+    def continuity(self, flow, time):
+        return self.rate + 0.0 * flow.eta
+
+
+def in_a_storm(depth, rate=0.0):
+    """(the forces of wind along x and y, the thickness, the water that rain adds) over a bed, at rest."""
+    grid = sw.CartesianGrid(8, 6, (0.0, 800.0), (0.0, 600.0), "xy")
+    model = beach(grid, depth, forcing=(sw.WindStress(1.0, 2.0, density=1000.0), Rain(rate)))
+    return of_flow(_storm, model, model.at_rest())
+
+
+def _storm(equations, flow, time):
+    fields = *equations.terms[0](flow, time), flow.h, flow.water_added
+    return tuple(field.interior for field in fields)
+
+
 def at_u(*numbers):
     return Field(jnp.asarray(numbers, float)[None], "u", (0, 0, 0, 0))
 
@@ -80,10 +104,8 @@ def test_the_wind_gives_a_film_its_steady_speed_from_the_first_step_on():
 
 
 def test_shallow_water_feels_the_wind_in_proportion_to_its_depth():
-    grid = sw.CartesianGrid(6, 6, (0.0, 600.0), (0.0, 600.0), "xy")
     for h, expected in ((4.0, 1 / 4), (0.25, 4.0), (0.05, 4.0), (1e-4, 4.0)):
-        model = beach(grid, h, forcing=sw.WindStress(1.0, 2.0, density=1000.0))
-        along_x, along_y = of_flow(forces, model, model.at_rest())[0]
+        along_x, along_y, *_ = in_a_storm(h)
         np.testing.assert_allclose(along_x, 1e-3 * expected, rtol=1e-12)
         np.testing.assert_allclose(along_y, 2e-3 * expected, rtol=1e-12)
 
@@ -207,24 +229,9 @@ def test_a_drag_derived_from_another_keeps_its_own_damping():
     assert split == ((0.0, 0.0), (0.5, 0.25), (None, None))
 
 
-class Rain(sw.Forcing):
-    """Rain over all cells, or where the rate is negative, evaporation."""
-
-    rate: Any = sw.parameter(None, "m s-1")
-
-    def __call__(self, flow, time):
-        return 0.0, 0.0
-
-    def continuity(self, flow, time):
-        return self.rate + 0.0 * flow.eta
-
-
 def test_rain_stays_on_dry_land_and_no_cell_is_drained_below_its_bed():
-    grid = sw.CartesianGrid(8, 6, (0.0, 800.0), (0.0, 600.0))
     for rate, gained in ((1e-3, 1e-3), (-1.0, None)):
-        model = beach(grid, lambda x, y: 3.0 - 0.01 * x + 0.0 * y, forcing=Rain(rate))
-        what = lambda equations, flow, time: (flow.h.interior, flow.water_added.interior)  # noqa: E731
-        h, added = of_flow(what, model, model.at_rest())
+        *_, h, added = in_a_storm(lambda x, y: 3.0 - 0.01 * x + 0.0 * y, rate)
         np.testing.assert_allclose(added, gained if gained else -np.minimum(1.0, h / DT), rtol=1e-12)
         assert (h == 0).any() and (h > 1.0).any()
 

@@ -68,17 +68,22 @@ def random_state(model, seed=5):
 # -- limiters ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limiter", LIMITERS, **named)
-def test_a_limiter_lies_in_the_region_without_new_extrema(limiter):
+@jit
+def _limited(a, b):
+    """[(slope, slope of equal differences, derivative in a constant field) of each limiter]."""
+    flat = (jax.grad(lambda x, limiter=limiter: jnp.sum(limiter(x, 0.0 * x)))(jnp.zeros(3)) for limiter in LIMITERS)
+    return [(limiter(a, b), limiter(a, a), x) for limiter, x in zip(LIMITERS, flat)]
+
+
+def test_a_limiter_lies_in_the_region_without_new_extrema():
     a, b = np.random.default_rng(0).standard_normal((2, 1000))
-    smooth = jax.grad(lambda x: jnp.sum(limiter(x, 0.0 * x)))
-    same, (slope, flat) = limiter(a, a), jit(lambda a, b: (limiter(a, b), smooth(jnp.zeros(3))))(a, b)
-    slope = np.asarray(slope)
-    assert (slope[a * b < 0] == 0).all()
-    assert (slope * b >= 0).all()
-    assert (np.abs(slope) <= limiter.steepness * np.minimum(np.abs(a), np.abs(b)) * (1 + 1e-15)).all()
-    np.testing.assert_allclose(same, a, rtol=1e-15)  # second order where the field is smooth
-    assert np.isfinite(flat).all()
+    for limiter, (slope, same, flat) in zip(LIMITERS, _limited(a, b)):
+        slope, most = np.asarray(slope), limiter.steepness * np.minimum(np.abs(a), np.abs(b))
+        assert (slope[a * b < 0] == 0).all(), limiter
+        assert (slope * b >= 0).all(), limiter
+        assert (np.abs(slope) <= most * (1 + 1e-15)).all(), limiter
+        np.testing.assert_allclose(same, a, rtol=1e-15)  # second order where the field is smooth
+        assert np.isfinite(flat).all(), limiter
 
 
 # -- conservation and constancy ---------------------------------------------------------------------------------------
@@ -88,7 +93,6 @@ GRIDS = {"closed": plane(), "x": plane("x"), "xy": plane("xy"), "sphere": band()
 BOTH = {"centred": Centred(), "limited": FluxLimited()}
 ADVECTED = now(
     list(itertools.product(GRIDS, BOTH, (False, True))),
-    ("closed", "centred", False),
     ("closed", "limited", False),
     ("x", "limited", True),
     ("xy", "centred", True),

@@ -32,7 +32,7 @@ def traces(monkeypatch):
 def test_a_step_is_traced_once_for_the_halo_once_for_the_loops_and_once_for_a_run(
     traces, tmp_path, scheme, engine, most
 ):
-    model = sw.ShallowWater(GRID, 100.0, dissipation=sw.Laplacian(10.0), engine=engine)
+    model = sw.ShallowWater(GRID, 100.0, engine=engine)
     simulation = sw.Simulation(model, model.at_rest(), STEPPERS[scheme](5.0))
     simulation.gauges(tmp_path / "gauges.nc", {"A": (5e3, 3e3)}).maxima(tmp_path / "maxima.nc")
     simulation.write(tmp_path / "fields.nc", every=20.0)

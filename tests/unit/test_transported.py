@@ -109,7 +109,7 @@ def test_names_are_checked():
 
 def in_both_loops():
     """Every stepper in both loops, most of them in `make verify`."""
-    now = {(sw.AB3, "fused"), (sw.ForwardBackward, "arrays")}
+    now = {(sw.AB3, "fused")}
     for stepper, engine in itertools.product(STEPPERS, ("arrays", "fused")):
         marks = [NEEDS_COMPILER] if engine == "fused" else []
         if not (stepper.is_implicit and marks):

@@ -275,7 +275,7 @@ def test_a_function_of_the_users_finds_the_files_complete(tmp_path, monkeypatch)
             found.append((step, len(dataset["time"])))
 
     monkeypatch.setattr(netcdf.FieldFile, "append", slow)
-    simulation(tmp_path).run(steps=6, progress=progress)
+    simulation(tmp_path, "arrays").run(steps=6, progress=progress)
     assert found == [(step, step // 2 + 1) for step in (0, 4, 6)]  # a restart is due at step 4
 
 

@@ -106,10 +106,10 @@ class _Plan:
     def of(cls, section, grid, bathymetry, source, most):
         """The plan for the arguments of `motion_of`. Depths are read here, and not by a thread."""
         breakpoints = breakpoints_of(source)
-        times = _times(breakpoints, section.every, most)
         region = sources.region_around(source, grid)
         depth = _depths_in(region, grid, bathymetry)
         _check_memory(breakpoints, section.every, depth.shape)
+        times = _times(breakpoints, section.every, most)
         name = _name(section, grid, depth, source, times)
         moments = breakpoints if times is None else times
         held = _kept(name)
