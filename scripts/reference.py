@@ -6,9 +6,12 @@ The keys of a model's parts follow from `parameter(...)` on their classes. Those
 their types and by the comments on their lines.
 """
 
+import ast
 import dataclasses
+import functools
 import inspect
 import re
+import sys
 import textwrap
 import types
 import typing
@@ -156,11 +159,16 @@ def lowered(text: str) -> str:
 
 def comments(cls: type) -> dict[str, str]:
     """{key: comment on its line} of a class that is written in a file."""
-    try:
-        source = textwrap.dedent(inspect.getsource(cls))
-    except (OSError, TypeError):
-        return {}
+    source = classes_of(cls.__module__).get(cls.__name__, "")
     return dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE))
+
+
+@functools.cache
+def classes_of(module: str) -> dict[str, str]:
+    """{name: text} of the classes of a module, also of those that its functions make."""
+    text = inspect.getsource(sys.modules[module])
+    lines, classes = text.splitlines(), (one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.ClassDef))
+    return {one.name: textwrap.dedent("\n".join(lines[one.lineno - 1 : one.end_lineno])) for one in classes}
 
 
 def arguments(part: type) -> dict[str, str]:

@@ -13,6 +13,7 @@ from swmodel.stencils import native
 from swmodel.stencils.expressions import Layout, Source, stored
 from swmodel.stencils.native import add_strips, cut, depends_on, empty, paste, push_slot, read_slot, read_strips
 from swmodel.stencils.stencil import run
+from tests.selection import later, now
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -29,7 +30,7 @@ def arrays_and_strips(count):
     return [random(k, NY, NX) for k in range(count)], strips
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", now([1, 3], 3))
 @pytest.mark.parametrize("compiler", [True, False])
 def test_strips_go_where_they_belong_and_come_out_again(count, compiler, monkeypatch):
     monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler and native.usable())
@@ -224,8 +225,16 @@ def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
 FACES = [(False, False), (False, True), (True, False)]
 
 
-@pytest.mark.parametrize("compiler", [pytest.param(True, marks=needs_compiler), False])
-@pytest.mark.parametrize("ratio", [2, 3, 5])
+@pytest.mark.parametrize(
+    "ratio, compiler",
+    [
+        pytest.param(2, True, marks=needs_compiler),
+        (3, False),
+        later(2, False),
+        later(5, False),
+        *(pytest.param(ratio, True, marks=[needs_compiler, pytest.mark.verify]) for ratio in (3, 5)),
+    ],
+)
 def test_planes_are_interpolated_by_the_weights_of_their_axes(ratio, compiler, monkeypatch):
     """And what comes back is the transpose, in both directions, of all members at once."""
     monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler)

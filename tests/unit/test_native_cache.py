@@ -20,6 +20,7 @@ from swmodel.runtime import cache
 from swmodel.stencils import native
 from swmodel.stencils.native import library
 from swmodel.stepping import loop
+from tests.selection import later
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 
@@ -211,7 +212,7 @@ def small_run(**options):
     return model, lambda: sw.Simulation(model, model.state(eta=lambda x, y: 1e-3 * x / 8e3), sw.RK4(10.0))
 
 
-@pytest.mark.parametrize("call", [2, 3])
+@pytest.mark.parametrize("call", [later(2), 3])
 def test_a_compiler_that_fails_after_the_probe_leaves_steps_on_arrays_and_says_why(
     kept, compiler, no_loops_known, monkeypatch, call
 ):
@@ -250,7 +251,7 @@ def test_a_thread_compiles_the_loops_of_a_gradient_while_its_programs_are_compil
 
 
 def test_the_loops_that_a_gradient_adds_are_compiled_by_that_thread_alone(kept, no_loops_known, monkeypatch):
-    model, _ = small_run()
+    model, _ = small_run(linear=True)
     threads, make = [], library._compile
 
     def noted(*arguments):

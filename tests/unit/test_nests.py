@@ -14,7 +14,6 @@ from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
-from swmodel.stencils import native
 from swmodel.stencils.native import why_not
 from swmodel.stepping.loop import step_loop
 from tests.selection import later
@@ -26,6 +25,7 @@ WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 FB = sw.ForwardBackward(dt=8.0)
 WET = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
 TRACERS = nested.tracers()
+EVERYWHERE = np.ones(nested.GRID.shape)
 BASIN = ((12e3, 11e3), (15e3, 11e3), (15e3, 14e3), (12e3, 14e3), (12e3, 11e3))  # in the nest
 LEVEES = sw.Levee(BASIN, 1.0), sw.Levee(((2e3, 0.0), (2e3, 30e3)), -1.0)  # the second one outside of it
 SMOOTH = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
@@ -66,19 +66,33 @@ def test_volume_and_content_are_conserved_and_what_is_level_stays_over_random_de
 
 
 @pytest.mark.parametrize(
-    "stepper, tracers, levees",
-    [(sw.SSPRK3(dt=20.0), (), ()), later(sw.ForwardBackwardHancock(dt=12.0), TRACERS[1:], LEVEES)],
-    ids=("", "with a tracer, and water behind a levee"),
+    "stepper, uplift, tracers, levees",
+    [
+        (sw.SSPRK3(dt=20.0), 2.0, (), ()),
+        later(sw.ForwardBackwardHancock(dt=12.0), 2.0, (), ()),
+        later(sw.ForwardBackwardHancock(dt=12.0), None, TRACERS[1:], LEVEES),
+    ],
+    ids=("stages", "one", "with a tracer, and water behind a levee"),
 )
 def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved_but_for_cells_that_fall_dry(
-    stepper, tracers, levees
+    stepper, uplift, tracers, levees
 ):
+    """Also while the bed rises: each grid, its frame and what it gives back have it at their own times."""
     slope = lambda x, y: 4.0 - 5.5 * x / 30e3 + np.sin(y / 2e3) * 0.5  # noqa: E731
-    nest = sw.Nest("harbour", depth=slope, **nested.HARBOUR)
-    family = nested.family([nest], depth=slope, tracers=tracers, levees=levees, **WET)
+    nest, times = sw.Nest("harbour", depth=slope, **nested.HARBOUR), stepper.dt * np.array([0.0, 5.0, 10.0])
+    motion = None if uplift is None else sw.BottomMotion(times, np.multiply.outer([0.0, uplift, 0.0], EVERYWHERE))
+    family = nested.family([nest], depth=slope, tracers=tracers, levees=levees, source=motion, **WET)
     assert [len(model.sea_floor.levees) for model in family.models.values()] == ([2, 1] if levees else [0, 0])
     simulation = sw.NestedSimulation(family, family.states(), stepper)
     start = simulation.states
+    if uplift is not None:
+        simulation.run(steps=3)
+        for name, state in simulation.states.items():
+            np.testing.assert_allclose(state.eta - start[name].eta, uplift * 3 / 5, rtol=0, atol=1e-9)
+        assert largest(simulation.states, "u") < 1e-9
+        simulation.run(steps=7)
+        for name, state in start.items():  # the bed is where it was, and stays there
+            simulation[name].state = state
     simulation.run(steps=10)
     for name, state in start.items():
         wet = np.asarray(state.eta + np.asarray(family.models[name].sea_floor.water)) > 1e-3
@@ -177,12 +191,17 @@ def test_a_frame_for_steps_of_one_stage_is_narrower_and_the_flow_is_the_same(opt
             nested.final(narrow, sw.SSPRK3(dt=4.0), 1)
 
 
-@pytest.mark.parametrize("stepper", [FB, sw.AB2(dt=2.0)], ids=("states", "tendencies"))
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize(
+    "engine, stepper",
+    [
+        ("arrays", FB),
+        pytest.param("fused", sw.AB2(dt=2.0), marks=WITH_COMPILER),
+        later("arrays", sw.AB2(dt=2.0)),
+        pytest.param("fused", FB, marks=[WITH_COMPILER, pytest.mark.verify]),
+    ],
+)
 def test_what_passes_the_faces_along_a_border_changes_the_elevation_there(engine, stepper):
     """In each cell on the border by minus its divergence; the second step of AB2 takes part of the first one's."""
-    if engine == "fused" and not native.usable():
-        pytest.skip("no C++ compiler here")
     family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], engine=engine)
     model, place = family.outer, family.places["harbour"]
     (south, north), (west, east) = place.rows, place.columns
@@ -209,23 +228,6 @@ def test_a_grid_of_a_family_counts_nothing_in_steps_of_its_own():
     model = nested.family().outer
     state = sw.Simulation(model, model.state(eta=nested.bump), sw.AB2(dt=2.0)).run(steps=3)
     assert state.names == ("u", "v", "eta")
-
-
-@pytest.mark.parametrize("step", [sw.SSPRK3(dt=20.0), later(sw.ForwardBackwardHancock(dt=12.0))], ids=("stages", "one"))
-def test_water_at_rest_rises_with_its_bed_also_across_the_border(step):
-    """Each grid, its frame and what it gives back have the bed at their own times; no water flows."""
-    slope = lambda x, y: 4.0 - 5.5 * x / 30e3 + np.sin(y / 2e3) * 0.5  # noqa: E731
-    everywhere = np.ones(nested.GRID.shape)
-    source = sw.BottomMotion([0.0, 5 * step.dt], np.stack([0.0 * everywhere, 2.0 * everywhere]))
-    nest = sw.Nest("harbour", depth=slope, **nested.HARBOUR)
-    family = nested.family([nest], depth=slope, source=source, **WET)
-    start = family.states()
-    simulation = sw.NestedSimulation(family, start, step)
-    simulation.run(steps=3)  # while it rises
-    for name, state in simulation.states.items():
-        rise = np.asarray(state.eta - start[name].eta)
-        np.testing.assert_allclose(rise, 2.0 * 3 / 5, rtol=0, atol=1e-9)
-    assert largest(simulation.states, "u") < 1e-9
 
 
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
@@ -260,38 +262,73 @@ def test_waves_cross_the_border_and_little_is_reflected():
     assert np.abs(np.asarray(after - expected)).max() > 0
 
 
-@pytest.mark.parametrize("stepper", [FB, sw.AB2(dt=2.0)], ids=("states", "tendencies"))
-def test_a_restart_continues_bit_for_bit(tmp_path, stepper):
+@pytest.fixture(scope="module")
+def with_dye():
+    return nested.family([sw.Nest("harbour", **nested.HARBOUR)], tracers=TRACERS[:1])
+
+
+def with_files(family, stepper, folder):
+    """A NestedSimulation whose grids have restarts, gauges, and fields every 6 and 9 outer steps and in between."""
+    simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), stepper, overwrite=True)
+    for name in family.names:
+        own, total = simulation[name], family.total_steps(name)
+        own.restart(folder / f"restart_{name}.nc")
+        for every in (6 * total, 9 * total, *([total + 1] if name else [])):
+            own.write(folder / f"fields_{name}_{every}.nc", ("eta",), every=every * own.dt)
+    simulation["harbour"].gauges(folder / "gauges.nc", {"inside": (13.2e3, 13.1e3)}, variables=("eta", "dye"))
+    return simulation
+
+
+AB2 = sw.AB2(dt=2.0)
+
+
+@pytest.mark.parametrize("stepper", [later(FB), AB2], ids=("states", "tendencies"))
+def test_a_restart_continues_bit_for_bit(with_dye, stepper, tmp_path):
     """Also where the history holds what has passed the borders in the step before."""
-    family = nested.family(tracers=TRACERS[:1])
+    paths = {name: tmp_path / f"restart_{name}.nc" for name in with_dye.names}
 
     def run(steps, resumed=None):
-        simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), stepper, overwrite=True)
-        paths = {name: tmp_path / f"restart_{name}.nc" for name in family.names}
-        for name, path in paths.items():
-            simulation[name].restart(path)
-            gauges = {"inside": (13.2e3, 13.1e3)}
-            simulation[name].gauges(tmp_path / f"gauges_{name}.nc", gauges, variables=("eta", "dye"))
+        simulation = with_files(with_dye, stepper, tmp_path)
         if resumed:
             simulation.resume(paths)
         return simulation.run(steps=steps)
 
-    simulation = sw.NestedSimulation(family, family.states(), stepper)
-    for paths, message in (({"harbour": "a.nc"}, "the outermost grid, '', has no"), ({"bay": "a.nc"}, "no grid 'bay'")):
+    simulation = sw.NestedSimulation(with_dye, with_dye.states(), stepper)
+    for named, message in (({"harbour": "a.nc"}, "the outermost grid, '', has no"), ({"bay": "a.nc"}, "no grid 'bay'")):
         with pytest.raises(ConfigError, match=message):
-            simulation.resume(paths)
+            simulation.resume(named)
     whole = run(12)
     run(6)
-    outermost = (tmp_path / "restart_.nc").read_bytes()
+    outermost = paths[""].read_bytes()
     run(3, resumed=True)
-    (tmp_path / "restart_.nc").write_bytes(outermost)  # as after a kill between the restarts of nests and this one
+    paths[""].write_bytes(outermost)  # as after a kill between the restarts of nests and this one
     resumed = run(6, resumed=True)
     for name, state in whole.items():
         for field, values in state:
             np.testing.assert_array_equal(values, resumed[name][field])
-    with netCDF4.Dataset(tmp_path / "gauges_quay.nc") as file:
-        np.testing.assert_allclose(np.diff(file["time"][:]), stepper.dt / 6.0)
+    with netCDF4.Dataset(tmp_path / "gauges.nc") as file:
+        np.testing.assert_allclose(np.diff(file["time"][:]), stepper.dt / with_dye.total_steps("harbour"))
         assert 0.5 < file["dye"][:].min() < file["dye"][:].max() < 1.0  # concentrations, near the top of the bump
+
+
+def test_records_are_the_states_of_their_steps_on_every_grid(with_dye, tmp_path):
+    """Records of two grids, 6 and 9 outer steps apart, end parts of one chunk; others are within steps of the nest."""
+    run, parts = with_files(with_dye, AB2, tmp_path), tmp_path / "parts"
+    run.outer.pace.steps = 19  # all in one chunk
+    run.run(steps=19)
+    parts.mkdir()
+    again = with_files(with_dye, AB2, parts)
+    states = {0: again.states} | {step: again.run(steps=3) for step in range(3, 19, 3)}
+    records = 0
+    for path in tmp_path.glob("fields_*.nc"):
+        _, name, _ = path.stem.split("_")
+        with netCDF4.Dataset(path) as dataset:
+            time, eta = dataset["time"][:] / AB2.dt, dataset["eta"][:]
+        for k in np.flatnonzero(np.abs(time / 3 - np.round(time / 3)) < 1e-9):
+            expected = np.asarray(states[round(time[k])][name].eta)
+            np.testing.assert_array_equal(eta[k].filled(0), expected.astype(eta.dtype), err_msg=path.name)
+            records += 1
+    assert records > 12
 
 
 @WITH_COMPILER
@@ -331,12 +368,15 @@ def test_derivatives_of_integrate(tracer, read):
         after = integrate(dynamics, states, 4)
         return sum(jnp.sum(w * s.eta * s[read]) for w, s in zip(weights, after))
 
-    value, gradient = jax.jit(jax.value_and_grad(cost))(states)
+    def at(h):
+        """The cost and its slope, `h` times the change away."""
+        return jax.jvp(lambda h: cost(jax.tree.map(lambda x, d: x + h * d, states, change)), (h,), (1.0,))
+
+    gradient, at = jax.jit(jax.grad(cost))(states), jax.jit(at)
     along = sum(float(jnp.vdot(a, b)) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(change)))
-    forward = jax.jit(lambda s, d: jax.jvp(cost, (s,), (d,))[1])(states, change)
-    assert abs(along - float(forward)) < 1e-11 * abs(along)
-    shifted = jax.jit(lambda h: cost(jax.tree.map(lambda x, d: x + h * d, states, change)))
-    first, second = (abs(float(shifted(h) - value) - h * along) for h in (1e-3, 5e-4))
+    value, forward = map(float, at(0.0))
+    assert abs(along - forward) < 1e-11 * abs(along)
+    first, second = (abs(float(at(h)[0]) - value - h * along) for h in (1e-3, 5e-4))
     assert 3.5 < first / second < 4.5
 
 
@@ -481,28 +521,6 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
         family.dynamics(FB)
 
 
-def test_records_are_the_states_of_their_steps_on_every_grid(tmp_path):
-    """Records of two grids, 9 and 12 outer steps apart, end parts of one chunk; others are within steps of the nest."""
-    family = nested.family()
-    run = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
-    steps, total = 31, family.total_steps("harbour")
-    intervals = {"": (9, 12), "harbour": (9 * total, 12 * total, total + 1)}
-    for name, each in intervals.items():
-        for every in each:
-            run[name].write(tmp_path / f"{name}{every}.nc", ("eta",), every=every * run[name].dt)
-    run.outer.pace.steps = steps  # all in one chunk
-    run.run(steps=steps)
-    alone = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
-    states = [alone.states] + [alone.run(steps=1) for _ in range(steps)]
-    for name, each in intervals.items():
-        for every in each:
-            with netCDF4.Dataset(tmp_path / f"{name}{every}.nc") as dataset:
-                time, eta = dataset["time"][:] / FB.dt, dataset["eta"][:]
-            for k in np.flatnonzero(np.abs(time - np.round(time)) < 1e-9):
-                expected = np.asarray(states[round(time[k])][name].eta)
-                np.testing.assert_array_equal(eta[k].filled(0), expected.astype(eta.dtype), err_msg=f"{name}{every}")
-
-
 @pytest.mark.verify
 @pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
 def test_members_of_an_ensemble_are_the_runs_of_their_families(engine, tmp_path):
@@ -527,7 +545,7 @@ def test_members_of_an_ensemble_are_the_runs_of_their_families(engine, tmp_path)
 @pytest.mark.verify
 def test_a_sea_floor_that_rises_lifts_all_grids_alike():
     """Also between records that lie within a step of the outermost grid: a level surface stays level."""
-    motion = sw.BottomMotion([0.0, 21.0, 45.0], np.array([0.0, 0.3, 0.5])[:, None, None] * np.ones(nested.GRID.shape))
+    motion = sw.BottomMotion([0.0, 21.0, 45.0], np.array([0.0, 0.3, 0.5])[:, None, None] * EVERYWHERE)
     family = nested.family(source=motion)
     simulation = sw.NestedSimulation(family, family.states(), FB)
     for steps, height in ((4, 0.3 + 0.2 * 8 / 24), (6, 0.5)):
@@ -541,7 +559,7 @@ def test_a_sea_floor_that_rises_lifts_all_grids_alike():
 @pytest.mark.verify
 def test_a_nest_that_starts_over_a_floor_that_has_sunk_keeps_its_land_dry():
     slope = lambda x, y: 4.0 - 9.0 * x / 30e3  # noqa: E731
-    motion = sw.BottomMotion([0.0, 20.0], np.array([0.0, -0.5])[:, None, None] * np.ones(nested.GRID.shape))
+    motion = sw.BottomMotion([0.0, 20.0], np.array([0.0, -0.5])[:, None, None] * EVERYWHERE)
     options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None, "source": motion}
     family = nested.family([sw.Nest("harbour", start=60.0, **nested.HARBOUR)], depth=slope, **options)
     simulation = sw.NestedSimulation(family, family.states(), sw.SSPRK3(dt=20.0))

@@ -7,6 +7,7 @@ import pytest
 
 from swmodel.parallel.fft import packing
 from swmodel.stencils.native.primitives import movable
+from tests.selection import later
 
 # (shape, ranks, block, type); the last leaves a rank nothing
 SHAPES = [((6, 9), 2, 5, np.float32), ((2, 70, 41), 3, 14, complex), ((4, 3, 7), 3, 4, float)]
@@ -50,7 +51,7 @@ def test_large_arrays_go_past_the_cache_unchanged():
         np.testing.assert_array_equal(native(x, **options), plain(x, **options))
 
 
-@pytest.mark.parametrize("across", (False, True), ids=("rows", "across"))
+@pytest.mark.parametrize("across", (later(False), True), ids=("rows", "across"))
 def test_each_is_the_others_transpose_alone_and_of_many_members(across):
     for native, plain, operand, options in operations((2, 5, 7), 3, 3, across):
         x, slope = numbers(operand), numbers(operand, seed=1)

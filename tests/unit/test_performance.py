@@ -309,7 +309,8 @@ def test_check_measures_here_what_no_file_tells(command, case):
     assert total == pytest.approx(arithmetic + exchange, rel=0.02) and exchange > 0
 
 
-def test_check_says_what_a_file_does_not_tell(command, tmp_path, case):
+def test_check_says_what_a_file_does_not_tell(command, tmp_path, monkeypatch, case):
+    monkeypatch.setattr("swmodel.performance.prediction.batch_of", lambda cells: 8)  # in place of a second of steps
     file = tmp_path / "machine.json"
     Machine(cores=2, compute=(dataclasses.replace(LINE, signature="other physics"),)).save(file)
     out, _ = command.ok("check", case, "--ranks", 2, "--machine", file)

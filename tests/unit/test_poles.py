@@ -7,8 +7,9 @@ import swmodel as sw
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from tests.parallel import cases
+from tests.selection import later
 
-LAYOUTS = pytest.mark.parametrize("layout", (None, (1, 3), (2, 3), (1, 2)), ids=str)
+LAYOUTS = pytest.mark.parametrize("layout", (None, later((1, 3)), (2, 3), later((1, 2))), ids=str)
 
 
 def globe(layout):

@@ -33,19 +33,16 @@ def run(folder, **settings):
     return (result, *map(int, counts.split()))
 
 
-def test_a_second_process_compiles_nothing_and_a_damaged_entry_is_compiled_again(tmp_path):
+def test_a_second_process_compiles_damaged_entries_again_and_nothing_else(tmp_path):
     first, hits, misses = run(tmp_path)
     assert hits == 0 and misses > 0
-    again, hits, more = run(tmp_path)
-    assert (again, more) == (first, 0) and hits == misses
     kept = sorted((tmp_path / "swmodel").glob("*.program"))
-    assert len(kept) == misses
-    for path in kept:
+    assert len(kept) == misses > 1
+    for path in kept[::2]:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 0x10
         path.write_bytes(content)
-    damaged, hits, more = run(tmp_path)
-    assert (damaged, hits, more) == (first, 0, misses)
+    assert run(tmp_path) == (first, len(kept[1::2]), len(kept[::2]))
 
 
 @pytest.mark.verify
@@ -133,8 +130,9 @@ def test_a_rank_waits_for_the_program_that_another_one_compiles(shared, tmp_path
     assert waiting.result(10) == b"code" and not list(tmp_path.glob("*.lock"))
 
 
-def test_a_program_that_failed_is_given_up_when_the_next_one_is_asked_for(shared):
+def test_a_program_that_failed_is_given_up_when_the_next_one_is_asked_for(shared, monkeypatch):
     kept, other = shared
+    monkeypatch.setattr(compilation, "COURTESY", 0.2)
     assert kept.get("a") is None
     waiting = other.submit(kept.get, "a")
     assert kept.get("b") is None and waiting.result(10) is None

@@ -8,6 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel.models.random_fields import GaussianCovariance, filtered, white_noise
 from swmodel.parallel import SerialCommunicator, fft, make_communicator
+from tests.selection import later
 
 
 def covariance(communicator, shape=(16, 13)):
@@ -47,7 +48,7 @@ def test_the_filter_keeps_what_it_lets_through():
     np.testing.assert_allclose(low, np.broadcast_to(np.cos(np.pi * np.arange(16) / 4)[:, None], x.shape), atol=1e-14)
 
 
-@pytest.mark.parametrize("nx, layout", [(13, None), (13, (2, 3)), (12, (2, 2))])
+@pytest.mark.parametrize("nx, layout", [(13, None), (13, (2, 3)), later(12, (2, 2))])
 def test_a_random_field_is_a_state(nx, layout):
     """So is an array of the whole grid on one of several devices, whatever its shape."""
     communicator = SerialCommunicator() if layout is None else make_communicator("sharded", (16, nx), layout)
