@@ -202,24 +202,17 @@ def test_members_that_cannot_go_together_are_refused_by_name(write, capsys, opti
     assert error.count("error:") == 1 and said in error
 
 
-def test_depths_of_members_are_in_their_files(write):
-    varied = "--members", "bathymetry.depth=500,1000", "--members", "model.gravity=9.81,9.8"
-    drag = "--members=dissipation.0.viscosity=[1, 2]"
-    assert status("run", write(), *varied, drag, "--quiet") == 0
+def test_members_differ_in_depths_and_numbers_that_are_in_their_files_and_in_smooth_noise_of_the_size_asked_for(write):
+    varied = "--members", "bathymetry.depth=500,1000,700", "--members", "model.gravity=9.81,9.8,9.7"
+    drag = "--members=dissipation.0.viscosity=[1, 2, 3]"
+    noise = 'members = 3\nperturbation = "2 cm"\nradius = "15 km"\nseed = 4\n'
+    assert status("run", write(f"[ensemble]\n{noise}"), *varied, drag, "--quiet") == 0
     with xr.open_dataset("out/maxima.nc") as maxima:
         units = [maxima[name].units for name in ("dissipation_0_viscosity", "model_gravity", "bathymetry_depth")]
         assert units == ["m2 s-1", "m s-2", "m"]
-        assert maxima.model_gravity.values.tolist() == [9.81, 9.8] and "gravity" not in maxima.attrs
+        assert maxima.model_gravity.values.tolist() == [9.81, 9.8, 9.7] and "gravity" not in maxima.attrs
         assert maxima.depth.dims == ("member", "yh", "xh")
-        assert maxima.depth.max(["yh", "xh"]).values.tolist() == [500.0, 1000.0]
-
-
-# -- members that noise tells apart -----------------------------------------------------------------------------------
-
-
-def test_perturbed_members_start_from_smooth_noise_of_the_size_asked_for(write):
-    noise = 'members = 3\nperturbation = "2 cm"\nradius = "15 km"\nseed = 4\n'
-    assert status("run", write(f"[ensemble]\n{noise}"), "--quiet") == 0
+        assert maxima.depth.max(["yh", "xh"]).values.tolist() == [500.0, 1000.0, 700.0]
     with xr.open_dataset("out/fields.nc") as fields:
         start = fields.eta.isel(time=0)
         differences = start.isel(member=[1, 2]) - start.isel(member=0)
@@ -227,6 +220,9 @@ def test_perturbed_members_start_from_smooth_noise_of_the_size_asked_for(write):
         drawn = [np.asarray(SmoothNoise(grid, 15e3, (4, member))) for member in (1, 2)]
         np.testing.assert_allclose(differences, 0.02 * np.stack(drawn), atol=1e-6)
         assert abs(np.mean(drawn[0] * drawn[1])) < 0.5  # two draws, not one twice
+
+
+# -- noise that tells members apart ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
