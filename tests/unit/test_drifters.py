@@ -4,6 +4,7 @@ Flows that do not change are those of a linear model without rotation, whose gra
 """
 
 import dataclasses
+import functools
 import logging
 
 import jax.numpy as jnp
@@ -31,9 +32,13 @@ SPHERE = sw.SphericalGrid(12, N, (350.0, 386.0), (30.0, 62.0))
 ALL_ROUND = sw.CartesianGrid(N, N, (0.0, N * CELL), (0.0, N * CELL), "xy")
 
 
-def still(grid, u, v, dt=100.0, depth=100.0, **options):
+ocean = functools.partial(sw.ShallowWater, gravity=1e-25, linear=True, communicator="serial")
+uniform = functools.cache(ocean)  # whose programs serve all tests that take the same arguments
+
+
+def still(grid, u, v, dt=100.0, depth=None, **options):
     """A Simulation in which u and v [m s-1] do not change."""
-    model = sw.ShallowWater(grid, depth, gravity=1e-25, linear=True, communicator="serial", **options)
+    model = uniform(grid, 100.0, **options) if depth is None else ocean(grid, depth, **options)
     return sw.Simulation(model, model.state(u, v, np.zeros(grid.shape)), sw.RK4(dt))
 
 
@@ -83,19 +88,30 @@ def at_sea(grid, wet, count=40, seed=1):
     return [place for place, is_wet in zip(zip(x, y), wet[j, i]) if is_wet]
 
 
+@pytest.mark.verify
 def test_a_drifter_in_a_steady_vortex_comes_back_to_its_release():
     assert closure(12)[0] < 1e-6
 
 
-@pytest.mark.parametrize("grid, dt", [later(PLANE, 200.0, id="plane"), (PLANE, 2500.0), (SPHERE, 2e5)])
-def test_drifters_keep_to_streamlines_and_never_cross_a_coast(grid, dt, tmp_path):
-    """Also where they pass several cells in a step, which a run with pressure gradients would not allow."""
+def streamed(folder, grid, dt):
+    """The file of drifters at sea after 25 steps along the streamlines of `streams`."""
     psi, wet = streams(grid)
     run = still(grid, *currents(grid, psi), dt, np.where(wet, 100.0, -10.0))
+    run.drifters(folder / "d.nc", dt, at_sea(grid, wet)).run(steps=25)
+    return folder / "d.nc"
+
+
+@pytest.fixture(scope="module")
+def on_the_sphere(tmp_path_factory):
+    return streamed(tmp_path_factory.mktemp("sphere"), SPHERE, 2e5)
+
+
+@pytest.mark.parametrize("grid, dt", [later(PLANE, 200.0, id="plane"), (PLANE, 2500.0), (SPHERE, 2e5)])
+def test_drifters_keep_to_streamlines_and_never_cross_a_coast(grid, dt, tmp_path, on_the_sphere):
+    """Also where they pass several cells in a step, which a run with pressure gradients would not allow."""
+    psi, wet = streams(grid)
     places = at_sea(grid, wet)
-    run.drifters(tmp_path / "d.nc", dt, places)
-    run.run(steps=25)
-    x, y = tracks(tmp_path / "d.nc")
+    x, y = tracks(on_the_sphere if grid is SPHERE else streamed(tmp_path, grid, dt))
     np.testing.assert_allclose(np.stack([x[:, 0], y[:, 0]], -1), places, rtol=1e-12)
     i, j, *rest = shares(grid, x, y)
     value = bilinear(psi, i, j, *rest)
@@ -237,37 +253,23 @@ def test_a_resumed_run_continues_bit_for_bit(suffix, tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_resumed_run_with_another_time_step_continues_the_drifters(tmp_path):
-    def made(dt):
+def test_a_run_with_another_time_step_continues_the_drifters_of_a_restart_and_others_begin_anew(tmp_path, caplog):
+    def made(file, place=(500.0, 500.0), dt=100.0):
         run = still(ALL_ROUND, np.full((N, N), 0.5), np.zeros((N, N)), dt)
-        run.drifters(tmp_path / "d.nc", 200.0, (500.0, 500.0))
-        return run
+        return run.drifters(tmp_path / file, 100.0, place)
 
-    made(100.0).restart(tmp_path / "restart.nc").run(steps=4)
-    again = made(50.0)
-    again.resume(tmp_path / "restart.nc")
-    again.run(steps=8)
-    np.testing.assert_allclose(tracks(tmp_path / "d.nc")[0][0], 500.0 + 100.0 * np.arange(5), rtol=1e-12)
-
-
-def test_other_drifters_are_not_those_of_the_restart(tmp_path, caplog):
-    for k, place in enumerate([(500.0, 500.0), (700.0, 500.0)]):
-        run = still(ALL_ROUND, np.full((N, N), 0.5), np.zeros((N, N)))
-        run.drifters(tmp_path / f"{k}.nc", 100.0, place).restart(tmp_path / f"restart{k}.nc")
-        if k:
-            run.resume(tmp_path / "restart0.nc")
-        run.run(steps=2)
-    assert "1.nc will hold samples from 200 s on alone" in caplog.text
-    np.testing.assert_allclose(tracks(tmp_path / "1.nc")[0], [[750.0, 800.0]], rtol=1e-12)
+    made("d.nc").restart(tmp_path / "restart.nc").run(steps=2)
+    for again, steps in ((made("d.nc", dt=50.0), 4), (made("others.nc", (700.0, 500.0)), 2)):
+        again.resume(tmp_path / "restart.nc")
+        again.run(steps=steps)
+    np.testing.assert_allclose(tracks(tmp_path / "d.nc")[0][0], 500.0 + 50.0 * np.arange(5), rtol=1e-12)
+    assert "others.nc will hold samples from 200 s on alone" in caplog.text
+    np.testing.assert_allclose(tracks(tmp_path / "others.nc")[0], [[750.0, 800.0]], rtol=1e-12)
 
 
-def test_the_file_follows_the_conventions_of_trajectories(tmp_path):
+def test_the_file_follows_the_conventions_of_trajectories(on_the_sphere):
     """Those of CF's section 9, in the names and dimensions that OpenDrift and Parcels use."""
-    psi, wet = streams(SPHERE)
-    run = still(SPHERE, *currents(SPHERE, psi), 1e4, np.where(wet, 100.0, -10.0))
-    run.drifters(tmp_path / "d.nc", 1e4, at_sea(SPHERE, wet, 5))
-    run.run(steps=2)
-    with xr.open_dataset(tmp_path / "d.nc") as dataset:
+    with xr.open_dataset(on_the_sphere) as dataset:
         assert dataset.attrs["featureType"] == "trajectory" and dataset.attrs["Conventions"].startswith("CF-")
         assert dataset["trajectory"].attrs["cf_role"] == "trajectory_id"
         for name, long in (("lon", "longitude"), ("lat", "latitude")):

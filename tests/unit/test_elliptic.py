@@ -1,6 +1,7 @@
 """Solvers on the devices of one process, what multigrid is made of, solvers of one's own, and what is refused."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from swmodel.parallel import SerialCommunicator, make_communicator
 from tests.parallel import cases
 from tests.parallel import test_elliptic as on_ranks
 from tests.parallel.test_communicator import quick
-from tests.selection import later
+from tests.selection import later, now
 
 SHAPE, TIGHT = on_ranks.SHAPE, on_ranks.TIGHT
 
@@ -25,12 +26,17 @@ def devices():
     return make_communicator("sharded", SHAPE, (2, 3))  # uneven along both directions
 
 
-@pytest.mark.parametrize("solvers", ["direct", later("iterative")])
-def test_devices_of_one_process_solve_it_too(devices, solvers):
-    place, these = {"direct": ("walls", slice(None)), "iterative": ("islands on a torus", slice(-1, None))}[solvers]
+SOME = slice(2, None, 5)  # each solver with a level that is given at two walls
+
+
+@pytest.mark.parametrize("solvers, place, these", [
+    ("direct", "walls", SOME), later("iterative", "islands on a torus", slice(-1, None))
+], ids=("direct", "iterative"))  # fmt: skip
+def test_devices_of_one_process_solve_it_too(devices, solvers, place, these):
     on_ranks.check_solutions(devices, place, getattr(on_ranks, solvers)(place)[these])
 
 
+@pytest.mark.verify
 def test_devices_of_one_process_have_the_implicit_functions_derivatives(devices):
     solver = ConjugateGradients(tolerance=TIGHT)
     on_ranks.check_derivatives(devices, "islands on a sphere", solver, varying=True, twice=False)
@@ -49,7 +55,7 @@ def basin(n=22):
     return grid, wet, 12.5 * depth, 1.0
 
 
-@pytest.mark.parametrize("layout", [later(None), (2, 3)])
+@pytest.mark.parametrize("layout", [None, later((2, 3))])
 def test_multigrid_is_symmetric_and_positive_and_its_passages_are_each_others_transpose(layout):
     communicator = SerialCommunicator() if layout is None else make_communicator("sharded", SHAPE, layout)
     grid, wet, c, screening = basin()
@@ -73,8 +79,10 @@ def test_multigrid_is_symmetric_and_positive_and_its_passages_are_each_others_tr
     assert abs(up - down) < 1e-12 * abs(up)
 
 
-@pytest.mark.parametrize("dirichlet", [(), ("west",)])
-@pytest.mark.parametrize("screening", [None, 0.3])
+FAST = (None, ()), (0.3, ("west",))
+
+
+@pytest.mark.parametrize("screening, dirichlet", now([*itertools.product((None, 0.3), ((), ("west",)))], *FAST))
 def test_the_fast_preconditioner_is_the_inverse_itself_where_coefficients_do_not_vary(screening, dirichlet):
     """And positive: conjugate gradients alone would not notice another sign or another mean."""
     grid = sw.CartesianGrid(12, 9, (0.0, 12.0), (0.0, 9.0))
@@ -110,7 +118,7 @@ def test_the_mean_is_taken_away_from_water_bodies_that_are_free_and_from_no_othe
         np.testing.assert_allclose(found[:, 5:], x[:, 5:] - x[:, 5:].mean(), atol=1e-14)
 
 
-@pytest.mark.parametrize("shape", ((16, 24), (15, 23)), ids=("even", "odd"))
+@pytest.mark.parametrize("shape", (later((16, 24)), (15, 23)), ids=("even", "odd"))
 def test_multigrid_interpolates_constants_and_linear_functions_exactly_and_restricts_whole_sums(shape):
     """Prolongation is linear (Briggs, Henson & McCormick 2000, chapter 3), and restriction, its transpose, keeps sums.
 
@@ -157,12 +165,14 @@ def test_a_v_cycle_leaves_little_of_any_error():
 
 def test_multigrid_takes_few_iterations_where_depth_varies_a_hundredfold():
     grid, wet, c, screening = basin(40)
-    alone, counts = SerialCommunicator(), {}
-    domain, b = Domain.of(grid, alone, wet), jnp.asarray(np.where(wet, 1.0, 0.0))
-    for name, preconditioner in (("multigrid", elliptic.Multigrid(coarsest=120)), ("diagonal", elliptic.Diagonal())):
-        solver = ConjugateGradients(preconditioner)
-        counts[name] = int(elliptic.solve(solver, domain, Coefficients(jnp.asarray(c), screening), b)[1].iterations)
-    assert counts["multigrid"] <= 15 and counts["diagonal"] > 50
+    domain, b = Domain.of(grid, SerialCommunicator(), wet), jnp.asarray(np.where(wet, 1.0, 0.0))
+    solvers = ConjugateGradients(elliptic.Multigrid(coarsest=120)), ConjugateGradients(elliptic.Diagonal())
+
+    def program(domain, coefficients, b):
+        return [solver.solve_and_report(solver.plan(domain, coefficients), b)[1].iterations for solver in solvers]
+
+    multigrid, diagonal = quick(program)(domain, Coefficients(jnp.asarray(c), screening), b)
+    assert multigrid <= 15 and diagonal > 50
 
 
 def test_materialized_arrays_are_unchanged():
@@ -171,7 +181,7 @@ def test_materialized_arrays_are_unchanged():
     np.testing.assert_array_equal(jax.jit(lambda x: materialized(x, domain.tile.sides))(x), x)
 
 
-@pytest.mark.parametrize("layout", [None, (2, 3)])
+@pytest.mark.parametrize("layout", [None, later((2, 3))])
 def test_coefficients_on_faces_are_those_of_the_cells_they_are_means_of(layout):
     communicator = SerialCommunicator() if layout is None else make_communicator("sharded", SHAPE, layout)
     domain, c = Domain.of(cases.plane("xy"), communicator, on_ranks.islands()), on_ranks.field(2)
@@ -190,8 +200,8 @@ def test_solutions_in_float32_are_as_good_as_float32_is():
     domain = Domain.of(cases.sphere(), SerialCommunicator(), dtype="float32")
     b = jnp.asarray(on_ranks.field(1), "float32")
     coefficients = Coefficients(3.0, 1.0 / on_ranks.size(cases.sphere()))
-    one, _ = elliptic.solve(elliptic.FourierTridiagonal(), domain, coefficients, b)
-    other, _ = elliptic.solve(ConjugateGradients(elliptic.Multigrid(coarsest=50), 1e-6), domain, coefficients, b)
+    solvers = elliptic.FourierTridiagonal(), ConjugateGradients(elliptic.Multigrid(coarsest=50), 1e-6)
+    one, other = quick(lambda d, b: [s.solve_and_report(s.plan(d, coefficients), b)[0] for s in solvers])(domain, b)
     assert one.dtype == other.dtype == jnp.float32
     np.testing.assert_allclose(other, one, rtol=0, atol=1e-5 * np.abs(one).max())
 

@@ -11,7 +11,6 @@ from swmodel.config import load, member_drafts, read
 from swmodel.errors import ConfigError
 from swmodel.models.random_fields import SmoothNoise
 from swmodel.output.restart import read_restart
-from tests.selection import later
 
 HUMP = """\
 run = {title = "A hump", until = "10 min"}
@@ -203,24 +202,17 @@ def test_members_that_cannot_go_together_are_refused_by_name(write, capsys, opti
     assert error.count("error:") == 1 and said in error
 
 
-def test_depths_of_members_are_in_their_files(write):
-    varied = "--members", "bathymetry.depth=500,1000", "--members", "model.gravity=9.81,9.8"
-    drag = "--members=dissipation.0.viscosity=[1, 2]"
-    assert status("run", write(), *varied, drag, "--quiet") == 0
+def test_members_differ_in_depths_and_numbers_that_are_in_their_files_and_in_smooth_noise_of_the_size_asked_for(write):
+    varied = "--members", "bathymetry.depth=500,1000,700", "--members", "model.gravity=9.81,9.8,9.7"
+    drag = "--members=dissipation.0.viscosity=[1, 2, 3]"
+    noise = 'members = 3\nperturbation = "2 cm"\nradius = "15 km"\nseed = 4\n'
+    assert status("run", write(f"[ensemble]\n{noise}"), *varied, drag, "--quiet") == 0
     with xr.open_dataset("out/maxima.nc") as maxima:
         units = [maxima[name].units for name in ("dissipation_0_viscosity", "model_gravity", "bathymetry_depth")]
         assert units == ["m2 s-1", "m s-2", "m"]
-        assert maxima.model_gravity.values.tolist() == [9.81, 9.8] and "gravity" not in maxima.attrs
+        assert maxima.model_gravity.values.tolist() == [9.81, 9.8, 9.7] and "gravity" not in maxima.attrs
         assert maxima.depth.dims == ("member", "yh", "xh")
-        assert maxima.depth.max(["yh", "xh"]).values.tolist() == [500.0, 1000.0]
-
-
-# -- members that noise tells apart -----------------------------------------------------------------------------------
-
-
-def test_perturbed_members_start_from_smooth_noise_of_the_size_asked_for(write):
-    noise = 'members = 3\nperturbation = "2 cm"\nradius = "15 km"\nseed = 4\n'
-    assert status("run", write(f"[ensemble]\n{noise}"), "--quiet") == 0
+        assert maxima.depth.max(["yh", "xh"]).values.tolist() == [500.0, 1000.0, 700.0]
     with xr.open_dataset("out/fields.nc") as fields:
         start = fields.eta.isel(time=0)
         differences = start.isel(member=[1, 2]) - start.isel(member=0)
@@ -228,6 +220,9 @@ def test_perturbed_members_start_from_smooth_noise_of_the_size_asked_for(write):
         drawn = [np.asarray(SmoothNoise(grid, 15e3, (4, member))) for member in (1, 2)]
         np.testing.assert_allclose(differences, 0.02 * np.stack(drawn), atol=1e-6)
         assert abs(np.mean(drawn[0] * drawn[1])) < 0.5  # two draws, not one twice
+
+
+# -- noise that tells members apart ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -251,12 +246,15 @@ def test_noise_is_smooth_over_its_radius_and_round_a_periodic_seam_and_the_same_
     assert steps.max() < 1.0 and abs(line[0] - line[-1]) <= 1.5 * steps.max()
 
 
-@pytest.mark.parametrize("radius", (later(0.5e4), later(3e4), 40e4))
-def test_noise_has_variance_1_at_each_cell_at_walls_and_on_axes_shorter_than_the_gaussian(radius):
-    """The mean over 2000 draws of n^2 has the standard deviation sqrt(2 / 2000)."""
-    grid = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4), "x")
-    draws = np.stack([np.asarray(SmoothNoise(grid, radius, (seed,))) for seed in range(2000)])
-    np.testing.assert_allclose((draws**2).mean(0), 1.0, atol=5 * np.sqrt(2 / 2000))
+@pytest.mark.parametrize("radius", (0.5e4, 3e4, 40e4))
+def test_noise_has_variance_1_at_each_cell_at_walls_and_on_axes_shorter_than_the_gaussian(radius, monkeypatch):
+    """The sum of the squares of what white noise of 1 in a single cell makes of it."""
+    grid, variance = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4), "x"), 0.0
+    for row, column in np.ndindex(*grid.shape):
+        one = lambda self, j, i, at=(row, column): np.outer(j == at[0], i == at[1]).astype(float)  # noqa: E731
+        monkeypatch.setattr(SmoothNoise, "_white", one)
+        variance = variance + np.asarray(SmoothNoise(grid, radius, (0,))) ** 2
+    np.testing.assert_allclose(variance, 1.0, rtol=1e-12)
 
 
 SHORE = """\

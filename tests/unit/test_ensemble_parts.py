@@ -103,25 +103,11 @@ CASES += [([], draws.ON_GLOBE, [])]
 NAMES = ["terms", *("-".join(side["type"] for side in sides) for sides in OTHERS), "globe"]
 
 
-@pytest.mark.parametrize(("sides", "forcing", "dissipation"), CASES, ids=NAMES)
-def test_every_part_keeps_single_precision_where_jax_has_double(sides, forcing, dissipation, tmp_path):
-    """A number of numpy, such as np.exp(-1.0), would make float64 of float32."""
-    basins.write_files(tmp_path)
-    path = tmp_path / "sphere" / "all.toml"
-    path.write_text(experiment(sides, forcing, dissipation, "float32"))
-    made = assemble(read(path))
-    model = model_of(made, SerialCommunicator(), engine="arrays")
-    state = state_of(made.experiment().initial, model)
-    start = state, STEPPER.history(state)
-    after = jax.eval_shape(step, model.interval(model.halo(STEPPER), 0, 60.0), STEPPER, start)
-    assert {str(x.dtype) for x in jax.tree.leaves(after) if x.dtype.kind == "f"} == {"float32"}
-
-
-def ensemble_of(folder, sides, forcing, dissipation):
+def ensemble_of(folder, sides, forcing, dissipation, precision="float64"):
     """(two models that differ in all numbers of their parts, their states, their Ensemble)."""
     basins.write_files(folder)
     path = folder / "sphere" / "all.toml"
-    path.write_text(experiment(sides, forcing, dissipation))
+    path.write_text(experiment(sides, forcing, dissipation, precision))
     made, alone = assemble(read(path)), SerialCommunicator()
     models = [model_of(made, alone, engine="arrays") for _ in range(2)]
     models[1].system = replace(models[1].system, **{name: scaled(getattr(models[1], name)) for name in PARTS})
@@ -130,10 +116,14 @@ def ensemble_of(folder, sides, forcing, dissipation):
 
 
 @pytest.mark.parametrize(("sides", "forcing", "dissipation"), CASES, ids=NAMES)
-def test_every_leaf_of_every_part_may_differ_between_members(sides, forcing, dissipation, tmp_path):
-    models, _, ensemble = ensemble_of(tmp_path, sides, forcing, dissipation)
-    halo = ensemble.halo(STEPPER)
-    members, single = (each.interval(halo, 0, 60.0) for each in (ensemble, models[0]))
+def test_every_part_keeps_single_precision_and_its_leaves_may_differ_between_members(
+    sides, forcing, dissipation, tmp_path
+):
+    """A number of numpy, such as np.exp(-1.0), would make float64 of float32, where JAX has double."""
+    (model, _), (state, _), ensemble = ensemble_of(tmp_path, sides, forcing, dissipation, "float32")
+    members, single = (each.interval(ensemble.halo(STEPPER), 0, 60.0) for each in (ensemble, model))
+    after = jax.eval_shape(step, single, STEPPER, (state, STEPPER.history(state)))
+    assert {str(x.dtype) for x in jax.tree.leaves(after) if x.dtype.kind == "f"} == {"float32"}
     assert engine_of(members, STEPPER) == ("arrays", "engine = 'arrays' was chosen")
     assert sum(kind != SAME for kind in members.kinds) == len(numbers([getattr(single, name) for name in PARTS]))
 

@@ -46,10 +46,17 @@ def forced(engine="arrays", **options):
     )
 
 
+def two_intervals(**options):
+    """Two intervals of a wind and of a sea floor that moves, which are few programs."""
+    times, uplift = (0.0, 40.0, 120.0), sw.BottomMotion((0.0, 40.0, 120.0), random(8, 3))
+    wind = sw.WindStress(x=Records(times, random(6, 3)))
+    return sw.ShallowWater(GRID, DEPTH, coriolis=sw.FPlane(1e-4), forcing=(wind,), source=uplift, **options)
+
+
 def regular(**options):
     """Records every four steps, from the first on: all intervals are alike."""
     wind = sw.WindStress(x=Records(40.0 * np.arange(13), random(9, 13)))
-    return sw.ShallowWater(GRID, DEPTH, forcing=(wind,), engine="arrays", **options)
+    return sw.ShallowWater(GRID, DEPTH, forcing=(wind,), **options)
 
 
 INTEGRATE = {"plain": sw.integrate, "few states": adjoint.integrate}
@@ -105,17 +112,19 @@ class State:
         return sw.State(0.0 * eta, 0.0 * eta, eta)
 
 
-@pytest.mark.parametrize("make, engine", [(forced, "arrays"), later(forced, "fused"), later(regular, "arrays")])
-def test_tangents_and_gradients_reach_every_record(make, engine):
+LONGER = [later(*each, STEPS) for each in ((forced, "arrays"), (forced, "fused"), (regular, "arrays"))]
+
+
+@pytest.mark.parametrize("make, engine, steps", [(two_intervals, "arrays", 12), *LONGER])
+def test_tangents_and_gradients_reach_every_record(make, engine, steps):
     """<g, d> is the slope and the difference of two runs, and both kinds of integrate agree."""
-    model = make(engine=engine) if make is forced else make()
-    stepper = sw.AB2(10.0)
-    dynamics = model.dynamics(stepper, steps=STEPS)
+    model, stepper = make(engine=engine), sw.AB2(10.0)
+    dynamics = model.dynamics(stepper, steps=steps)
     at = dynamics.terms[0].x.records, None if dynamics.uplift is None else dynamics.uplift.records, model.at_rest().eta
     which = (0, 2) if at[1] is None else (0, 1, 2)
-    few, weights = loss(model, adjoint.integrate, dynamics, stepper)
+    few, weights = loss(model, adjoint.integrate, dynamics, stepper, steps)
     by_few = jit(jax.grad(few, which))(*at, weights, dynamics)
-    of, _ = loss(model, sw.integrate, dynamics, stepper)
+    of, _ = loss(model, sw.integrate, dynamics, stepper, steps)
     program = jit(lambda x, d: linearised(lambda x: of(*x, weights, dynamics), x, d))
     along = tuple(None if x is None else jnp.asarray(np.random.default_rng(3).standard_normal(x.shape)) for x in at)
     _, gradient, slope = program(at, along)

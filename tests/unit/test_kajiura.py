@@ -13,7 +13,7 @@ from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.sources import Fault, SeaSurface, Source, region_around
 from swmodel.sources.fault import AzimuthalEqualArea
 from swmodel.sources.kajiura import KajiuraFilter
-from swmodel.sources.motion import depth_gradient, records, uplift
+from swmodel.sources.motion import depth_gradient, slip_history, uplift
 from swmodel.sources.regions import patch_of
 from tests.selection import later
 
@@ -64,7 +64,7 @@ def test_volume_is_conserved_over_any_depths_on_the_sphere(region):
     assert abs(np.sum(OCEAN.area_h * (smooth - field))) < 1e-12 * np.sum(OCEAN.area_h * np.abs(field))
 
 
-@pytest.mark.parametrize("grid", [PERIODIC, CLOSED, OCEAN])
+@pytest.mark.parametrize("grid", [later(PERIODIC), CLOSED, OCEAN])
 def test_a_uniform_uplift_is_kept_over_any_depths(grid):
     smooth = filter_of(grid, varied_depth(grid))(jnp.ones(grid.shape))
     np.testing.assert_allclose(smooth, 1.0, atol=1e-13)
@@ -217,13 +217,30 @@ def test_the_nodes_of_the_filter_keep_its_tolerance(tolerance):
     assert np.abs(np.fft.fft2(off)).max() / np.abs(np.fft.fft2(noise)).max() < tolerance
 
 
-def test_its_records_are_smoothed_and_end_with_its_elevation():
+@pytest.fixture(scope="module")
+def over_thrusts():
+    """(depths, the surface over them, the program of slips that gives its elevation and the slopes of a sum of it)."""
     depth = np.clip(varied_depth(OCEAN), 10.0, None)
-    surface = SeaSurface.of(OCEAN, depth, refinement=1)
+    surface = SeaSurface.of(OCEAN, depth, refinement=2)
+
+    @jax.jit
+    def program(slip, weights):
+        of = lambda slip: surface.elevation(replace(THRUST, faults=replace(THRUST.faults, slip=slip)))  # noqa: E731
+        elevation, pull_back = jax.vjp(of, slip)
+        return elevation, pull_back(weights)[0]
+
+    return depth, surface, program
+
+
+def test_its_records_are_those_of_the_slip_so_far_and_the_smoothed_mean_of_the_uplift_over_cells(over_thrusts):
+    depth, surface, program = over_thrusts
     times, fields = surface.records(THRUST, np.array([0.0, 15.0, 45.0]))
-    np.testing.assert_allclose(fields[-1], jax.jit(surface.elevation)(THRUST), atol=1e-12)
-    _, floor = records(THRUST, *OCEAN.coordinates("h"), times, depth_gradient(OCEAN, depth))
-    np.testing.assert_allclose(fields[1], filter_of(OCEAN, depth)(floor[1]), atol=1e-12)
+    for field, slips in zip(fields, slip_history(THRUST, times)[1]):
+        np.testing.assert_allclose(field, program(slips[:, None], field)[0], atol=1e-12)
+    fine = SphericalGrid(120, 96, OCEAN.longitude, OCEAN.latitude)
+    gradient = tuple(part.repeat(2, 0).repeat(2, 1) for part in depth_gradient(OCEAN, depth))
+    floor = np.asarray(uplift(THRUST, *fine.coordinates("h"), gradient)).reshape(48, 2, 60, 2).mean((1, 3))
+    np.testing.assert_allclose(fields[-1], filter_of(OCEAN, depth)(jnp.asarray(floor)), atol=1e-12)
 
 
 @pytest.mark.verify
@@ -276,15 +293,7 @@ def test_positions_are_the_inverse_of_distances_on_the_map():
         np.testing.assert_allclose(earth.local(*earth.position(east, north, at), at), (east, north), atol=1e-6)
 
 
-def test_the_surface_is_differentiable_in_the_slip():
-    surface = SeaSurface.of(OCEAN, np.full(OCEAN.shape, 5000.0), refinement=2)
-    weights = jnp.asarray(np.random.default_rng(5).normal(size=OCEAN.shape))
-
-    @jax.jit
-    @jax.value_and_grad
-    def number(slip):
-        return jnp.vdot(weights, surface.elevation(replace(THRUST, faults=replace(THRUST.faults, slip=slip))))
-
-    slip = jnp.asarray(THRUST.faults.slip)
-    value, gradient = number(slip)
-    np.testing.assert_allclose(jnp.vdot(gradient, slip), value, rtol=1e-12)
+def test_the_surface_is_differentiable_in_the_slip(over_thrusts):
+    weights, slip = jnp.asarray(np.random.default_rng(5).normal(size=OCEAN.shape)), jnp.asarray(THRUST.faults.slip)
+    elevation, gradient = over_thrusts[2](slip, weights)
+    np.testing.assert_allclose(np.vdot(gradient, slip), np.vdot(weights, elevation), rtol=1e-12)
