@@ -1,6 +1,7 @@
 """Nested grids: rest, volume, tracers, waves through borders, restarts, gradients, and what is refused."""
 
 import re
+import types
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ import swmodel as sw
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import ConfigError
+from swmodel.nests.edges import Edges
+from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
 from swmodel.stencils.native import why_not
@@ -149,6 +152,16 @@ def test_layers_stay_at_rest_over_random_depth_and_each_keeps_its_volume_and_its
     moving.run(steps=20)
     for name, content in zip(("dye", "dye_2"), contents, strict=True):
         assert abs(family.content(name, moving.states) - content) < 1e-13 * content
+
+
+def test_the_frame_of_a_long_box_is_all_of_its_edge():
+    place = Place((11, 15), (8, 22), 3, 3)
+    (ny, nx), width, covered = place.nest_shape, place.width, np.zeros(place.nest_shape)
+    tile = types.SimpleNamespace(j0=0, j1=ny, i0=0, i1=nx)
+    for part in Edges(place, tile, tile).frame:
+        covered[part.slices] = 1.0
+    assert covered.sum() == ny * nx - (ny - 2 * width) * (nx - 2 * width) < ny * nx
+    assert not covered[width:-width, width:-width].any()
 
 
 @pytest.mark.parametrize("ratio", (2, 3, 6))
