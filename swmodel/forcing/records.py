@@ -1,7 +1,7 @@
 """Parameters that change in time and space by records, from files (file_records.py) or functions of (x, y, t).
 
-A rank evaluates the part of a record on its own tiles, and only the two records around the current time, the second
-of them ahead, in a thread. Between records the value is linear in time (dynamics/terms.py). So the memory of a rank
+A rank evaluates the part of a record on its own tiles, and only the two records around the current time; a thread
+evaluates the next one ahead. Between records the value is linear in time (dynamics/terms.py). So the memory of a rank
 does not depend on the number of records, except for 8 bytes a record for its time.
 
 Before the run, and at each record, these mistakes raise DataError: pressure in hPa, values beyond the limits of the
@@ -194,12 +194,12 @@ class FunctionOfTime(RecordsInTime):
     def records(self, grid: Grid, position: str, units: str | None = None) -> Records:
         times = self.every * np.arange(math.ceil(self.until / self.every) + 1)
 
-        def values(x, y, t):
-            with LOCK:  # the function may read netCDF files, and another thread writes some
-                return self.function(x, y, t)
-
         def make(k):
-            return grid_values(lambda x, y: values(x, y, times[k]), grid, position)
+            def values(x, y):
+                with LOCK:  # the function may read netCDF files while another thread writes some
+                    return self.function(x, y, times[k])
+
+            return grid_values(values, grid, position)
 
         return Records(times, LazyRecords(make, (times.size, *grid.shape), (self, position)), None, None)
 

@@ -8,8 +8,9 @@ seconds in the middle of a run. It prints one sentence on the files that are kep
 A second SIGINT or SIGTERM ends the process at once. The same thread ends a rank whose launcher has ended.
 
 A thread holds LOCK while it calls the netCDF library, which is not thread-safe. The thread that writes a run's files
-holds it during each write. The run's own thread holds it while it opens and closes files, and while it reads a record
-of a forcing during the run. A signal ends the process only while the lock is free.
+holds it during each write. The run's own thread holds it while it opens and closes files. Whichever thread reads a
+record of a forcing during the run holds it, also while it calls a user's function of time, which may read such files. A
+signal ends the process only while the lock is free.
 """
 
 import contextlib

@@ -361,11 +361,11 @@ def test_resume_continues_bit_for_bit_and_goes_on_in_the_same_files(command, cas
     for name, variable in written:
         with netCDF4.Dataset(whole[0] / name) as one, netCDF4.Dataset(tmp_path / "parts" / name) as two:
             np.testing.assert_array_equal(one[variable][:], two[variable][:], err_msg=f"{name} {variable}")
-    all_of, first, second = [
+    at_once, first, second = [
         leg for part in (whole[0], tmp_path / "parts") for leg in json.loads((part / "timing.json").read_text())
     ]
-    assert all_of["steps"] == first["steps"] + second["steps"] and second["from_step"] == first["steps"] > 0
-    assert all_of["model_seconds"] == pytest.approx(7200.0) and second["wall_seconds"] > 0
+    assert at_once["steps"] == first["steps"] + second["steps"] and second["from_step"] == first["steps"] > 0
+    assert at_once["model_seconds"] == pytest.approx(7200.0) and second["wall_seconds"] > 0
 
 
 @pytest.mark.verify

@@ -280,6 +280,7 @@ def test_a_variable_is_drawn_from_the_file_that_has_it(flood):
     paths = sorted(flood.glob("*.nc"))
     assert [page.name for page in plot(paths, variable="maximum_momentum_flux")] == ["extremes.png"]
     assert [page.name for page in plot(paths, variable="speed")] == ["a_speed.maps.png"]
+    assert [page.name for page in plot(flood / "means.nc", variable="mean_eta")] == ["means.png"]
     with pytest.raises(PlotError, match="no field 'salt'; it has maximum_elevation, minimum_elevation"):
         plot(flood / "extremes.nc", variable="salt")
 

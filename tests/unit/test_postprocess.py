@@ -965,6 +965,7 @@ def test_what_the_model_writes_is_read(tmp_path, periodic):
     sums = budgets.budgets(fields, gravity=9.81)
     np.testing.assert_allclose(sums["mean_elevation"], [0, 0.1, 0.2], rtol=1e-6)
     assert_drawn(*plot(paths))
+    assert_drawn(*plot(paths[0], kind="maps", variable="u"), 150)
 
 
 def test_the_advice_at_land_is_to_draw_a_box_which_the_command_line_takes(tmp_path, command):

@@ -122,7 +122,7 @@ def test_rain_on_land_is_there_or_in_the_soil_and_no_cell_gives_more_than_it_has
         sw.River(5.0, [(1050.0, 450.0), (1050.0, 550.0)], velocity_x=-1.0, concentrations={"salt": 3.0}),
         sw.River(-2.0, (50.0, 50.0)),
     )
-    tracers = [sw.Tracer("dye"), sw.Tracer("salt", initial=1.0)]
+    tracers = [sw.Tracer("dye"), sw.Tracer("salt", initial=1.0), sw.Tracer("one", initial=1.0)]
     model = beach(*waters, tracers=tracers, engine="arrays")
     state = after(model, stepper, 100.0)
     h = model.depth + np.asarray(state.eta)
@@ -132,7 +132,7 @@ def test_rain_on_land_is_there_or_in_the_soil_and_no_cell_gives_more_than_it_has
     assert gained + total(model, soaked) == pytest.approx(integral(SHOWER, 100.0) * AREA * CELLS + 300.0, rel=1e-9)
     assert (soaked[:, :3] == 0).all() and soaked[:, 3:].max() > soaked[:, 3:].min() > 0
     assert total(model, state["dye"]) < 1.5 * integral(SHOWER, 100.0) * AREA * CELLS
-    assert all((np.asarray(state[name]) >= -1e-15).all() for name in ("dye", "salt"))
+    assert all((np.asarray(state[name]) >= -1e-15).all() for name in ("dye", "salt", "one"))
 
 
 @pytest.mark.verify

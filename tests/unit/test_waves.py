@@ -257,6 +257,7 @@ def test_a_series_in_other_units_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "elevation, depth, said",
     [
+        ('{wave = "solitary", height = 0.1, depth = 10, peak = 5}', "1", "depth = 10 m, and the water along the west"),
         (
             '{wave = "solitary", height = 0.1, depth = 1.5, peak = 5}',
             "1",
