@@ -21,7 +21,6 @@ FAST = (8, 22, 47)
     [(FAST, 0, 0), pytest.param(range(30), combinations.PAIRS, 1, marks=pytest.mark.verify)],
 )
 def test_random_experiments_agree_in_all_that_must(seeds, pairs, devices, tmp_path):
-    """Without ranks and devices a draw takes about 5 s of a processor, most of it compiling."""
     tally = combinations.combinations(seeds, tmp_path, pairs=pairs, devices=devices)
     assert tally.draws == len(seeds) and not tally.wrong, "\n".join(tally.wrong)
     assert tally.refused <= len(seeds) / 2 and (tally.on_two or not devices)

@@ -28,7 +28,7 @@ def reference():
     return of
 
 
-# `make test` has a coast, seams and layers on two ranks, a coast and both poles on four; below it has open sides.
+# `make test` has a coast, seams and layers on two ranks, a coast and both poles on four, and implicit steps open sides.
 LATER = {
     2: ("open sides of a sphere", "three layers", "both poles"),
     4: ("doubly periodic", "open sides of a sphere", "three layers", "substeps"),
