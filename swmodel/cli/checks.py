@@ -131,10 +131,11 @@ def _plan_of_tiles(made, experiment, ranks):
 def _lines(made, experiment, model, stepper, tile, moving, sea, split):
     """(label, text) lines of a run on ranks of `tile` cells, with `moving` records of a source's motion."""
     itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
-    need = memory.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
+    sizes = itemsize, stepper.states_kept, moving, len(model.variables)
+    need = memory.of_model(members * tile, tile, *sizes)
     need += bytes_of_outputs(output, tile, itemsize, members)
     there = memory.of_device()
-    largest = memory.largest_tile(there, itemsize, stepper.states_kept, moving) // members
+    largest = memory.largest_tile(there, *sizes) // members
     fit = f"{largest:,} cells fill {facts.size(there)} here"
     return [
         ("experiment", experiment.run.title or made.draft.file.stem),

@@ -9,7 +9,8 @@ from ..config import Experiment
 from ..config.build.experiment import track_of
 from ..config.build.series import records_of, stress_of
 from ..config.parts import part_of
-from ..config.scenario import bytes_of_gauge_file
+from ..config.physics import TABLES_OF_CORES
+from ..config.scenario import Fields, bytes_of_gauge_file
 from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
 from ..dynamics.domain import Floor
@@ -251,10 +252,11 @@ def step_warnings(dt: float, longest: float) -> list[str]:
 
 def core_warnings(experiment: Experiment) -> list[str]:
     """Warnings about properties of the chosen core that a user may not expect."""
-    if experiment.model.core != "pseudo_spectral":
-        ignored = experiment.model.spectral is not None
-        return ["[model.spectral] has no effect with core = 'finite_differences'."] if ignored else []
-    if experiment.coriolis.type == "none" or experiment.grid.periodic == "xy":
+    model = experiment.model
+    for core, table in TABLES_OF_CORES.items():
+        if core != model.core and getattr(model, table) is not None:
+            return [f"[model.{table}] has no effect with core = {model.core!r}."]
+    if model.core != "pseudo_spectral" or experiment.coriolis.type == "none" or experiment.grid.periodic == "xy":
         return []
     return [
         "eta of a rotating flow has a gradient normal to walls, where cosine series converge at first order only: "
@@ -273,6 +275,11 @@ def moves_shores(experiment: Experiment) -> bool:
     return experiment.model.wetting is not None and experiment.source is not None
 
 
+def arrays_in(fields: Fields, experiment: Experiment, model: ShallowWater) -> int:
+    """The number of arrays in each record of a file of fields, of all layers."""
+    return sum(len(in_all_layers(name, model)) for name in with_bed(fields.variables, moves_shores(experiment)))
+
+
 def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: float) -> list[str]:
     """A line for each file of a run on `cells` cells: its content, its interval and its largest size."""
     members = model.members or 1
@@ -280,8 +287,7 @@ def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: fl
     until, lines = experiment.run.until, []
     for fields in experiment.output.fields:
         records, variables = int(until / fields.every + 1e-9) + 1, with_bed(fields.variables, moves_shores(experiment))
-        stored = sum(len(in_all_layers(name, model)) for name in variables)
-        about = size(4 * cells * records * stored)
+        about = size(4 * cells * records * arrays_in(fields, experiment, model))
         what, packed = ", ".join(variables), "" if fields.compression == "none" else " before compression"
         lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")
     gauges, restart = experiment.output.gauges, experiment.output.restart

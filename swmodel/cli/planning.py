@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
-from ..config import Override, read
+from ..config import Experiment, Override, read
 from ..config.build.experiment import MOST_RECORDS, model_of
 from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole, state_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.parts import part_of
 from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_outputs
 from ..errors import ConfigError, SwmodelError
-from ..output.products.snapshots import with_bed
+from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
 from ..parallel.decomposition import TileError
 from ..parallel.serial import OneTileCommunicator
@@ -96,7 +98,7 @@ def plan_experiment(
     machine, notes = _machine(speed, wanted)
     from ..performance.planning import Plan
 
-    subject, more = _subject(case, machine, gradient)
+    subject, more, files = _subject(case, machine, gradient)
     here = speed.per_machine or machine.cores
     section = case.made.section("adjoint")
     given = None if section is None else section.memory
@@ -113,7 +115,7 @@ def plan_experiment(
         raise refused or ConfigError("no number of ranks was planned.")
     print(facts.table([*_heading(case, subject, machine), *more]))
     print()
-    cells = [_cells(row, rows[0], _files(case, row, subject)) for row in rows]
+    cells = [_cells(row, rows[0], files(row.ranks)) for row in rows]
     print(facts.columns([list(cells[0]), *(list(row.values()) for row in cells)], 0))
     for note in [*notes, *_remarks(case, rows, subject), *([str(refused).rstrip(".")] if refused else [])]:
         print(f"note: {note}")
@@ -157,7 +159,7 @@ def _limits(made, experiment, stepper):
 
 
 def _subject(case, machine, gradient):
-    """(the Subject, (label, text) lines of its measurements)."""
+    """(the Subject, (label, text) lines of its measurements, files_of so many tiles)."""
     from ..performance.planning import Subject
     from ..performance.prediction import measure_compute, signature
     from ..performance.timing import with_rounds
@@ -191,7 +193,9 @@ def _subject(case, machine, gradient):
     if gradient if gradient is not None else made.section("adjoint") is not None:
         found, line = _gradient(case, subject)
         subject, lines = dataclasses.replace(subject, gradient=found), [*lines, line]
-    return subject, lines
+    history = jax.eval_shape(case.stepper.history, state)
+    restarted = sum(x.ndim >= 2 for x in jax.tree.leaves((state, history)))
+    return subject, lines, functools.partial(files_of, experiment, model, restarted, case.dt, math.prod(shape))
 
 
 def _memory(case, model, state):
@@ -200,7 +204,7 @@ def _memory(case, model, state):
     kept, moving = case.stepper.states_kept, 0 if case.made.source is None else MOST_RECORDS
 
     def needed(cells):
-        of_model = memory.of_model(cells, cells, itemsize, kept, moving)
+        of_model = memory.of_model(cells, cells, itemsize, kept, moving, len(model.variables))
         return of_model + bytes_of_outputs(experiment.output, cells, itemsize)
 
     return needed
@@ -245,24 +249,23 @@ def _machine(speed, wanted):
 
 
 def files_of(
-    output: Any, until: float, dt: float, cells: int, bytes_of_restart: int, tiles: int, moving_shore: bool = False
+    experiment: Experiment, model: ShallowWater, restarted: int, dt: float, cells: int, tiles: int
 ) -> tuple[int, float]:
     """(number of files, bytes before compression) that a run writes.
 
     Args:
-        output: the section [output].
-        until: end of the run [s].
+        experiment: the Experiment.
+        model: its model, on any tile.
+        restarted: the number of arrays in a restart.
         dt: time step [s].
         cells: the number of cells of the grid.
-        bytes_of_restart: the bytes of a cell in a restart.
         tiles: the number of ranks, each of which has a chunk of a Zarr store.
-        moving_shore: whether fields have the depth of each record (output.products.snapshots.with_bed).
     """
-    count, size = 0, 0.0
+    output, until, count, size = experiment.output, experiment.run.until, 0, 0.0
     for fields in output.fields:
-        records, variables = int(until / fields.every + 1e-9) + 1, len(with_bed(fields.variables, moving_shore))
-        count += _number(fields.file, variables, records * tiles)
-        size += 4.0 * cells * records * variables
+        records, arrays = int(until / fields.every + 1e-9) + 1, facts.arrays_in(fields, experiment, model)
+        count += _number(fields.file, arrays, records * tiles)
+        size += 4.0 * cells * records * arrays
     if output.gauges is not None:
         count += 1
         size += bytes_of_gauge_file(output.gauges, until, dt)
@@ -273,23 +276,14 @@ def files_of(
         size += part_of(section, None).bytes_of_file(cells, len(arrays_of(section, 1)), until)
     if output.restart is not None:
         slots = 2 if output.restart.file.endswith(".zarr") else 1
-        count += _number(output.restart.file, 9, slots * tiles)
-        size += float(slots * cells * bytes_of_restart)
+        count += _number(output.restart.file, restarted, slots * tiles)
+        size += float(slots * cells * restarted * model.dtype.itemsize)
     return count, size
 
 
 def _number(file, arrays, chunks):
     """The number of files: 1 for netCDF; the chunks and descriptions for a Zarr store."""
     return arrays * (chunks + 1) + 1 if file.endswith(".zarr") else 1
-
-
-def _files(case, row, subject):
-    experiment = case.experiment
-    itemsize = 8 if experiment.model.precision == "float64" else 4
-    of_restart = itemsize * 3 * (1 + case.stepper.states_kept)
-    cells = math.prod(subject.shape)
-    moving = facts.moves_shores(experiment)
-    return files_of(experiment.output, experiment.run.until, case.dt, cells, of_restart, row.ranks, moving)
 
 
 # -- the printed table ------------------------------------------------------------------------------------------------

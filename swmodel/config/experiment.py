@@ -326,7 +326,8 @@ def _usual_stepper(raw):
     nests = raw.get("nest") if isinstance(raw.get("nest"), list) else []
     tables = [raw.get("model"), *(each.get("model") for each in nests if isinstance(each, dict))]
     models = [table for table in tables if isinstance(table, dict)]
-    if any(table.get("core") == "pseudo_spectral" for table in models):
+    cores = {table.get("core", "finite_differences") for table in models}
+    if cores - {"finite_differences"}:  # others compute their tendencies as a whole
         return {"type": "rk4"}
     shores = any("wetting" in table or table.get("momentum") == "momentum_conserving" for table in models)
     return {"type": "forward_backward_hancock" if shores else "forward_backward"}

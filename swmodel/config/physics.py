@@ -144,6 +144,7 @@ PolarFilter = Annotated[Any, section_for(FilteredDifferences, common=_OnParallel
 
 
 Core = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
+TABLES_OF_CORES = {"filtered_differences": "polar_filter", "pseudo_spectral": "spectral"}  # with their options
 
 
 class Flow(Section):

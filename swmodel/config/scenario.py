@@ -312,9 +312,9 @@ def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
 
 
 def bytes_of_gauge_file(gauges: Gauges, until: float, dt: float, members: int = 1) -> float:
-    """The bytes of the file of gauges after `until` [s]: its series and their times, in float64."""
-    columns = members * len(gauges.positions) * len(gauges.variables) + 1
-    return 8.0 * columns * until / (gauges.every or dt)
+    """The bytes of the file of gauges after `until` [s]: its series, in float32, and their times, in float64."""
+    series = members * len(gauges.positions) * len(gauges.variables)
+    return (4.0 * series + 8.0) * until / (gauges.every or dt)
 
 
 def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:

@@ -108,7 +108,7 @@ def read_track(
     radius = np.where(unknown, 46.4e3 * np.exp(-0.0155 * np.nan_to_num(wind) + 0.0169 * np.abs(latitude)), radius)
     if unknown.any():
         remarks.append(f"{unknown.sum()} radii of maximum wind by Willoughby et al. (2006)")
-    longitude = np.rad2deg(np.unwrap(np.deg2rad(longitude)))
+    longitude = np.unwrap(longitude, period=360.0)
     radii = np.array([points.radii.get(moment, np.full((3, 4), np.nan)) for moment in moments])
     smallest = np.fmin.accumulate(np.where(radii > 0, radii, np.inf), axis=1)
     beyond = radii[:, 1:] > smallest[:, :-1]
@@ -158,7 +158,8 @@ def _with_pressures(points, name, ambient):
     moments, rows, count = sorted(points.rows), dict(points.rows), 0
     times = np.array([(moment - moments[0]).total_seconds() for moment in moments])
     place = np.array([rows[moment][:2] for moment in moments])
-    speed = _speed(place[:, 0], place[:, 1], times) if len(moments) > 1 else np.zeros(len(moments))
+    longitude = np.unwrap(place[:, 0], period=360.0)
+    speed = _speed(longitude, place[:, 1], times) if len(moments) > 1 else np.zeros(len(moments))
     for moment, motion in zip(moments, speed):
         x, y, pressure, radius, wind = rows[moment]
         if not pressure > 0 and wind > 0:

@@ -44,10 +44,10 @@ RULES = {
 }
 
 
-def check_memory(grid: Grid, decomposition: Decomposition, tiles: int, dtype: np.dtype) -> None:
+def check_memory(grid: Grid, decomposition: Decomposition, tiles: int, dtype: np.dtype, variables: int) -> None:
     """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
     tile = math.prod(decomposition.tile(0).shape) * tiles
-    needed = memory.of_model(memory.on_host(tile), tile, dtype.itemsize)
+    needed = memory.of_model(memory.on_host(tile), tile, dtype.itemsize, variables=variables)
     memory.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
 
 

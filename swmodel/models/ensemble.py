@@ -227,7 +227,7 @@ class Ensemble(Model):
     def _check_memory(self):
         """Raise ConfigError if the members' fields together need more memory than there is."""
         tile = memory.on_host(math.prod(self.decomposition.tile(0).shape) * len(self.communicator.ranks))
-        needed = memory.of_model(self.members * tile, 0, self.dtype.itemsize)
+        needed = memory.of_model(self.members * tile, 0, self.dtype.itemsize, variables=len(self.models[0].variables))
         memory.require(needed, f"an Ensemble of {self.members:,} members", "use fewer members or cells, or more ranks")
 
     def _compared(self, trees):

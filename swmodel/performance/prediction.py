@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.cores import FiniteDifferences
 from ..errors import ConfigError, DataError
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
@@ -234,11 +235,15 @@ class Machine:
 
 
 def signature(model: ShallowWater, stepper: TimeStepper) -> str:
-    """A text that identifies the cost of a step per cell: stepper, precision, grid and terms."""
-    terms = sorted(type(term).__name__ for term in (*model.terms, *model.open_boundaries))
+    """A text that identifies the cost of a step per cell: stepper, precision, grid, equations, terms and engine."""
+    parts = *model.terms, *model.open_boundaries, *model.tracers, model.wetting
+    names = sorted(type(part).__name__ for part in parts if part is not None)
+    names += [type(model.core).__name__] if type(model.core) is not FiniteDifferences else []
+    names += [f"{model.layer_count} layers"] if model.layer_count > 1 else []
+    names += ["arrays"] if model.engine == "arrays" else []
     form = "linear" if model.linear else type(model.momentum).__name__
     shape = "spherical" if model.grid.spherical else "cartesian"
-    return ", ".join([type(stepper).__name__, str(model.dtype), shape, form, *terms])
+    return ", ".join([type(stepper).__name__, str(model.dtype), shape, form, *names])
 
 
 @dataclasses.dataclass(frozen=True)

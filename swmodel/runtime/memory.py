@@ -22,7 +22,7 @@ GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as
 UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit
 
 
-def of_model(tile: int, host: int, itemsize: int, kept: int = 1, records: int = 0) -> float:
+def of_model(tile: int, host: int, itemsize: int, kept: int = 1, records: int = 0, variables: int = 3) -> float:
     """Bytes that a rank needs: its share of the fields, and the copies of its tiles on the host.
 
     The numbers of arrays were measured on a CPU.
@@ -33,19 +33,20 @@ def of_model(tile: int, host: int, itemsize: int, kept: int = 1, records: int = 
         itemsize: bytes of a number.
         kept: past tendencies that the stepper keeps.
         records: of a source's motion.
+        variables: of the state, of all layers.
     """
-    arrays = 45 + 3 * kept  # geometry, terms, and the intermediate fields of a stage
+    arrays = 15 + (10 + kept) * variables  # geometry and terms, and the intermediate fields of a stage
     summed = 4 * records * itemsize  # while the motions of the faults are summed
     return BASE + arrays * itemsize * tile + (6 * 8 + summed) * host
 
 
-def largest_tile(memory: float, itemsize: int, kept: int = 1, records: int = 0) -> int:
+def largest_tile(memory: float, itemsize: int, kept: int = 1, records: int = 0, variables: int = 3) -> int:
     """The number of cells of the largest tile for which `of_model` is at most `memory` [bytes]; 0 if there is none.
 
     On a CPU the fields and the copies on the host share this memory. On a GPU the copies are in that of the machine.
     """
     copies = on_host(1)
-    per_cell = of_model(1, copies, itemsize, kept, records) - BASE
+    per_cell = of_model(1, copies, itemsize, kept, records, variables) - BASE
     return max(int((memory - BASE) / per_cell), 0)
 
 

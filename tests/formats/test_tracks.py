@@ -112,6 +112,21 @@ def test_a_vortex_with_a_pressure_by_a_relation_has_the_wind_of_its_track(read, 
         read(text)
 
 
+def test_pressures_by_a_relation_are_the_same_on_both_sides_of_the_date_line(read):
+    """The relation of 2008 takes the speed of the centre, of which a step from 179 E to 179 W is no exception."""
+    at = {"far": ("1770W", "1775W", "1780W", "1785W"), "across": ("1790E", "1795E", "1800E", "1795W")}
+    pressures = {
+        name: read(
+            "\n".join(
+                f"CP, 09, 2008090100, 03, OFCL, {12 * k:3d}, 220N, {place}, 60, 0, HU" for k, place in enumerate(places)
+            ),
+            wind_pressure="holland_2008",
+        ).pressure
+        for name, places in at.items()
+    }
+    np.testing.assert_allclose(pressures["across"], pressures["far"], rtol=1e-12)
+
+
 def test_the_relation_of_2008_is_its_own_equation():
     pressure = RELATIONS["holland_2008"](50.0, 20.0, 5.0, 101300.0)
     deficit = (101300.0 - pressure) / 100.0

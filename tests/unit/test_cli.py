@@ -258,6 +258,7 @@ def test_what_a_core_does_not_do_is_told_before_a_run(case, command, verb, tmp_p
     rotating = ["coriolis.type=f_plane", "coriolis.f0=1e-4"]
     for changes, printed in (
         (["model.spectral.dealias=true"], "[model.spectral] has no effect with core = 'finite_differences'"),
+        (["model.polar_filter.latitude=50"], "[model.polar_filter] has no effect with core = 'finite_differences'"),
         (["model.core=pseudo_spectral", *rotating], "where cosine series converge at first order only"),
     ):
         folder = () if verb[0] == "check" else ("--output", tmp_path / printed[:3], "--overwrite")

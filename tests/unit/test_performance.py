@@ -178,6 +178,12 @@ def test_a_signature_tells_physics_apart():
     linear = sw.ShallowWater(sphere, 100.0, linear=True, boundaries=sw.Flather(), communicator="serial")
     printed = {signature(m, s) for m in (model, linear) for s in (sw.AB2(1.0), sw.RK4(1.0))}
     assert len(printed) == 4 and "RK4, float64, spherical, linear, Flather" in printed
+    grid, depth = model.grid, 100.0
+    layers = sw.Layers(thickness=(50.0,), densities=(1025.0, 1028.0))
+    coast = {"momentum": sw.MomentumConserving(), "wetting": sw.WettingDrying()}
+    parts = {}, {"layers": layers}, {"tracers": sw.Tracer("dye")}, {"engine": "arrays"}, coast
+    models = [sw.ShallowWater(grid, depth, communicator="serial", **each) for each in parts]
+    assert len({signature(m, sw.AB2(1.0)) for m in models}) == len(parts)
 
 
 def test_the_triad_counts_three_arrays_a_pass_in_the_best_of_its_times(monkeypatch):

@@ -1,5 +1,7 @@
 """`swmodel plan`: costs of a run and its gradient on many ranks, from those of a tile and the messages of a program."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -124,11 +126,19 @@ def test_the_cost_of_a_gradient_is_measured():
 
 def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
     fields = {"file": "a.nc", "variables": ("eta", "u"), "every": 10.0}
-    output = scenario.Output.read({"fields": [fields]})
-    assert files_of(output, 100.0, 1.0, 50, 24, 16) == (1, 4 * 50 * 11 * 2)
-    assert files_of(output, 100.0, 1.0, 50, 24, 16, True) == (1, 4 * 50 * 11 * 3)  # and the depth
-    output = scenario.Output.read({"fields": [fields | {"file": "a.zarr"}], "restart": {"file": "b.nc", "every": 10.0}})
-    assert files_of(output, 100.0, 1.0, 50, 24, 16) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 24 * 50)
+
+    def files(output, layers=None, wetting=None):
+        output, moves = scenario.Output.read(output), {"model": SimpleNamespace(wetting=wetting), "source": wetting}
+        experiment = SimpleNamespace(output=output, run=SimpleNamespace(until=100.0), **moves)
+        model, _ = basin(8, 8, "float64", SerialCommunicator(), engine="arrays", layers=layers)
+        return files_of(experiment, model, 6, 1.0, 50, 16)
+
+    assert files({"fields": [fields]}) == (1, 4 * 50 * 11 * 2)
+    assert files({"fields": [fields]}, wetting=1) == (1, 4 * 50 * 11 * 3)  # and the depth
+    layers = sw.Layers(thickness=(50.0,), densities=(1025.0, 1028.0))
+    assert files({"fields": [fields]}, layers) == (1, 4 * 50 * 11 * 4)
+    output = {"fields": [fields | {"file": "a.zarr"}], "restart": {"file": "b.nc", "every": 10.0}}
+    assert files(output) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 6 * 8 * 50)
 
 
 @pytest.mark.parametrize("text", ["0", "2,-1", "four", "", "1e3", "2000000"])

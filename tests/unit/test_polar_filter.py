@@ -161,6 +161,8 @@ def test_an_experiment_file_has_the_filter_and_what_does_not_fit_it_is_named(tmp
     file = tmp_path / "globe.toml"
     file.write_text(EXPERIMENT)
     assert model_in(assemble(read(str(file)))).core.latitude == 50.0
+    file.write_text(EXPERIMENT.replace('stepper = {type = "rk4"}\n', ""))
+    assert assemble(read(str(file))).experiment().stepper.type == "rk4"
     for old, new, message in (
         ("rk4", "forward_backward", "needs parts of a tendency"),
         ("until = 3600.0", 'until = 3600.0, engine = "fused"', "'filtered_differences' has none"),

@@ -143,6 +143,7 @@ def test_records_before_an_invalid_state_are_written_and_none_after_it(tmp_path)
     """A storm drives the water away from a wall until the bottom is dry there, within a chunk of steps."""
     model = sw.ShallowWater(GRID, 100.0, gravity=1e-6, forcing=(sw.WindStress(1000.0, 0.0),))
     run = sw.Simulation(model, model.at_rest(), sw.AB2(DT)).write(tmp_path / "fields.nc", ("eta",), every=3 * DT)
+    run.gauges(tmp_path / "gauges.nc", {"pier": tuple(model.grid.x_edges[:1] + 1.0) * 2})
     with pytest.raises(BlowUp, match=r"stopped at step \d+ .* is only -?0.* m deep") as caught:
         run.run(steps=400)
     step = int(str(caught.value).split("stopped at step ")[1].split()[0])
@@ -150,6 +151,9 @@ def test_records_before_an_invalid_state_are_written_and_none_after_it(tmp_path)
     found = content(tmp_path / "fields.nc")
     assert found["time"].tolist() == [3 * DT * k for k in range((step - 1) // 3 + 1)]
     assert found["eta"].min() > -99.0 and found["eta"].min() < -90.0
+    series = content(tmp_path / "gauges.nc")
+    assert series["time"].tolist() == [DT * k for k in range(step)]
+    assert np.isfinite(series["eta"]).all()
 
 
 def test_the_last_state_of_a_chunk_is_checked_though_it_follows_a_record_closely(tmp_path):

@@ -31,7 +31,7 @@ from ...runtime import launchers, memory
 from .. import Draft, Experiment
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
-from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
+from ..physics import CORIOLIS_FORMS, FORMS, SLIPS, TABLES_OF_CORES
 from ..scenario import bytes_of_gauges, bytes_of_outputs
 from ..sections import MapFile
 from ..series import SeriesSection
@@ -160,7 +160,9 @@ def _check_memory(made, ranks):
     host = whole if in_one else math.ceil(whole / ranks)
     tile = memory.on_host(host)
     records = 0 if made.section("source") is None else MOST_RECORDS
-    needed = memory.of_model(members * tile, host, itemsize, records=records)
+    layers = part_of(made.section("layers"), None)
+    variables = (len(PROGNOSTIC) + len(made.section("tracer") or ())) * (1 if layers is None else layers.count)
+    needed = memory.of_model(members * tile, host, itemsize, records=records, variables=variables)
     of, fewer = f" of {members} members" if members > 1 else "", "use fewer cells"
     if output is not None:
         needed += bytes_of_outputs(output, tile, itemsize, members)
@@ -326,13 +328,11 @@ def _core(section):
     """The core that a [model] section chooses."""
     import swmodel as sw
 
-    if section.core == "finite_differences":
-        return sw.FiniteDifferences()
-    filtered = section.core == "filtered_differences"
-    options = section.polar_filter if filtered else section.spectral
+    options = getattr(section, TABLES_OF_CORES.get(section.core, ""), None)
     if options is not None:
         return part_of(options, None)
-    return sw.FilteredDifferences() if filtered else sw.PseudoSpectral()
+    names = "finite_differences", "filtered_differences", "pseudo_spectral"
+    return dict(zip(names, (sw.FiniteDifferences, sw.FilteredDifferences, sw.PseudoSpectral)))[section.core]()
 
 
 def _term(section, grid, run, gravity=GRAVITY):

@@ -237,15 +237,15 @@ class GaugeOutput(Output):
         return model.communicator.place(lambda rank: {name: jnp.zeros(shape, model.dtype) for name in names})
 
     def begin(self, simulation: AbstractSimulation) -> None:
-        self._append(simulation, simulation.read(self.watcher), np.array([simulation.step]))
+        self._append(simulation, simulation.read(self.watcher), np.array([simulation.step]), simulation.step)
 
     def chunk(self, simulation: AbstractSimulation, count: int, end: int) -> None:
-        if end == simulation.step:  # else the run ends here, at an invalid state
-            self._append(simulation, self.arrays, simulation.step - count + 1 + np.arange(count))
+        self._append(simulation, self.arrays, simulation.step - count + 1 + np.arange(count), end)
 
-    def _append(self, simulation, series, steps):
+    def _append(self, simulation, series, steps, end):
+        """Append those records of `steps` that are due, up to step `end`, after which the state is invalid."""
         shares = simulation.communicator.tiles(series).values()
-        (used,) = np.nonzero(nearest_steps(steps, self.interval, simulation.dt))
+        (used,) = np.nonzero(nearest_steps(steps, self.interval, simulation.dt) & (steps <= end))
         if not used.size:
             return
         names = self.watcher.variables
