@@ -28,6 +28,7 @@ from .options import Forecast, Hazard
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
 
+CROWDED = 1.1  # area of a rupture over that of all faults, from which a warning is given
 SHOWN = 10  # candidates that are printed
 PLACES = 12  # of the slider of a page
 DRAWS = 64  # of the sources, in the file of a forecast
@@ -301,7 +302,12 @@ def print_hazard(path: str, options: Hazard) -> None:
 
 
 def _remarks(drawn):
-    """Sentences on earthquakes of a list that do not count, and on depths of ruptures that could not be."""
+    """Sentences on earthquakes that do not count, or are too large, and on depths of ruptures that could not be."""
+    if drawn.attrs["largest"] > CROWDED:
+        yield (
+            f"The largest rupture has {drawn.attrs['largest']:.2g} times the area of all faults of the bank, whose "
+            "slip is then so many times too large: give smaller earthquakes, or a bank of more faults."
+        )
     if drawn.attrs["left_out"]:
         yield (
             "Earthquakes of the list that do not count, since they are further from all faults than the length of "

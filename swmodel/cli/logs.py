@@ -260,8 +260,8 @@ def fail(error: BaseException, debug: bool = False) -> int:
         return code
     world = _world(started)
     if world is None:
-        if started.rank == 0:
-            _print(lines)
+        if started.rank == 0 or not isinstance(error, launch.LaunchError):  # else it is the same for all of them
+            _print(lines, started.rank or None)
         return code
     if _all_fail(world):
         if world.rank == 0 or debug:

@@ -253,8 +253,7 @@ class StressRecords(FileRecords):
         def stress(u, v):
             return wind_stress(u, v, self.drag, self.air_density)[0]
 
-        law = self.drag if isinstance(self.drag, (str, float, int)) else id(self.drag)
-        key = None if None in (along.key, across.key) else (along.key, across.key, law, self.air_density)
+        key = None if None in (along.key, across.key) else (along.key, across.key, self.drag, self.air_density)
         values = LazyRecords(lambda k: along[k].map(stress, across[k]), along.shape, key)
         return dataclasses.replace(wind[0], values=values)
 

@@ -121,8 +121,9 @@ class Earthquakes:
 def scenarios(bank: Bank, earthquakes: Earthquakes, count: int = 10_000, seed: int = 0) -> xr.Dataset:
     """Random earthquakes: `slip` (scenario, source) [m], `magnitude` and `rate` (scenario) [1/year].
 
-    The attributes are `limited`, the share of scenarios whose depth was limited, and `left_out` and `left_out_rate`
-    [1/year] of earthquakes of the list that are not near a fault.
+    The attributes are `limited`, the share of scenarios whose depth was limited, `left_out` and `left_out_rate`
+    [1/year] of earthquakes of the list that are not near a fault, and `largest`, the area of the largest rupture over
+    that of all faults: above 1 slips are so many times larger than they would be on enough faults.
 
     Raises:
         ConfigError: for a bank whose sources are no faults, or lacks the depths of their edges, and for a list without
@@ -154,6 +155,7 @@ def scenarios(bank: Bank, earthquakes: Earthquakes, count: int = 10_000, seed: i
     over = "scenario"
     values = {"slip": ((over, "source"), slip), "magnitude": (over, magnitude), "rate": (over, rate)}
     about = {"limited": float(limited.mean()), "left_out": len(left_out), "left_out_rate": float(sum(left_out))}
+    about["largest"] = float(_area(magnitude.max()) / bank.areas.sum())
     return xr.Dataset(values, attrs=about)
 
 
@@ -166,13 +168,18 @@ def _nearest(bank, earthquake):
     return k if away[k] <= 1e3 * 10.0 ** (-2.477 + 0.585 * earthquake.magnitude) + bank.areas[k] ** 0.5 else FAR
 
 
+def _area(magnitude):
+    """The area of a rupture [m2]."""
+    return 1e6 * 10.0 ** (-3.476 + 0.952 * magnitude)
+
+
 def _rupture(slip, bank, earthquakes, magnitude, start, noise):
     """Fill `slip` (sources,) of one earthquake, around the source number `start`, or a random one for None.
 
     Returns:
         Whether its depth was limited.
     """
-    area = 1e6 * 10.0 ** (-3.476 + 0.952 * magnitude)
+    area = _area(magnitude)
     able, depth, deepest = np.arange(len(bank.areas)), 0.0, np.inf  # the faults that may slip
     if earthquakes.tops is not None:
         low, high = earthquakes.tops

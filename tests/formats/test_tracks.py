@@ -63,6 +63,17 @@ def test_a_storm_of_hurdat2_is_read_by_its_identifier_or_name(read):
     assert "1 pressures by atkinson_holliday_1977" in track.remarks
 
 
+def test_a_storm_of_atcf_that_lasts_into_a_new_year_is_one(read):
+    """As Zeta in 2005; number 30 of the next season is another storm."""
+    dates = ("2005123018", "2005123100", "2006010100", "2006010106", "2006092000", "2006092006")
+    lines = (f"AL, 30, {date}, , BEST, 0, {240 + k}N, {360 + k}W, 45, 1000" for k, date in enumerate(dates))
+    text = "\n".join(lines)
+    track = read(text, "AL302005")
+    assert track.moments[0] == datetime.datetime(2005, 12, 30, 18) and len(track.moments) == 4
+    assert track.moments[-1] == datetime.datetime(2006, 1, 1, 6) and "of AL302005" in track.remarks[0]
+    assert len(read(text, "AL302006").moments) == 2
+
+
 def test_a_storm_of_jma_is_read_by_its_number_or_name_in_either_century(read):
     for storm in ("9119", "Mirreile"):
         track = read(JMA, storm)

@@ -81,7 +81,11 @@ def check_tides(section: Any, made: "Assembly") -> None:
 
 
 NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "days")
-NOT_SI = ("mm", "cm", "km", "ft", "feet", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh")
+NOT_SI = (
+    *("mm", "cm", "km", "ft", "feet", "inch", "acre", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh", "mph"),
+    *("cfs", "cusec", "cusecs", "gpm", "mgd", "mld", "ml", "gal", "lps"),
+)
+PARTS_OF_UNITS = (*NOT_SI, *NOT_SECONDS, "l", "m", "s", "sec", "second", "seconds", "pa", "kg", "n")
 
 
 def series_of(section: Any, grid: Grid, name: str, run: Any, owner: Any, gravity: float) -> Any:
@@ -202,9 +206,12 @@ def _from_csv(section, start):
         raise DataError(f"{section.file} lacks two columns with names; its first line must name them, as time_s,eta_m")
     time = _named(section.time, names, names[0], section.file)
     name = _series_of(section, names, [name for name in names if name != time])
-    for column, others, wanted in ((time, NOT_SECONDS, "seconds"), (name, NOT_SI, "SI units")):
-        if (unit := _unit_in(column)) in others:
-            raise DataError(f"{section.file}: the column {column} is in {unit}; convert it to {wanted}, and rename it")
+    if (units := _units_in(time)) and units[-1] in NOT_SECONDS:
+        raise DataError(f"{section.file}: the column {time} is in {units[-1]}; convert it to seconds, and rename it")
+    units = _units_in(name)
+    alone = len(units) == 1 and "(" not in name and "[" not in name  # wave_h may be a height
+    if wrong := [x for x in units if x in NOT_SI or not alone and x in (*NOT_SECONDS, "l")]:
+        raise DataError(f"{section.file}: the column {name} is in {wrong[0]}; convert it to SI units, and rename it")
     for column in (time, name):
         if "" in (cells := table.texts(column)):
             line = table.lines[cells.index("")]
@@ -212,10 +219,11 @@ def _from_csv(section, start):
     return Record(seconds_in(table, time, start), table.numbers(name))
 
 
-def _unit_in(column):
-    """The unit at the end of the name of a column, such as h of time_h, Time [h] or time(h); "" if there is none."""
-    found = re.search(r"(?<=.)[_\s(\[]([a-z]+)[)\]]?$", column.strip().lower())
-    return found[1] if found else ""
+def _units_in(column):
+    """The symbols of the units at the end of the name of a column, without exponents: of time_h, "Q [ft3/s]"."""
+    words = re.findall(r"[a-z]+(?=-?\d*(?![a-z]))", column.lower())[re.match(r"[a-z]", column.lower()) is not None :]
+    others = (k for k, word in enumerate(reversed(words)) if word not in PARTS_OF_UNITS)
+    return words[len(words) - next(others, len(words)) :]
 
 
 def _named(name, names, otherwise, file):

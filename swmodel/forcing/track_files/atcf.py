@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import DataError
 from . import ISOTACHS, KNOT, MILE, QUADRANTS, Points, chosen
 
+PAUSE = datetime.timedelta(days=30)  # between the storms with one number of two years
 FIRST = (*(f"{quadrant.upper()}Q" for quadrant in QUADRANTS), "AAA")  # of the four radii; AAA is a circle
 
 
@@ -21,13 +22,12 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
     """
     rows = [[part.strip() for part in line.split(",")] for line in Path(path).read_text(encoding="utf-8").splitlines()]
     rows = [row for row in rows if len(row) >= 10 and row[2].isdigit()]
-    storms: dict[str, list] = {}
-    for row in rows:
-        storms.setdefault(f"{row[0]}{row[1]}{_season(row)}", []).append(row)
+    storms = _storms(rows)
     known = [(key, *sorted({row[27] for row in of if len(row) > 27})) for key, of in storms.items()]
     if not known:
         raise ValueError("it has no lines of an ATCF deck")
-    rows = list(storms.values())[chosen(path, known, storm)]
+    name = list(storms)[chosen(path, known, storm)]
+    rows = storms[name]
     best = [row for row in rows if row[4] == "BEST"]
     if not best and len({(row[2], row[4]) for row in rows}) > 1:
         raise DataError(f"{path} holds forecasts of several models or dates; leave the lines of one of them.")
@@ -46,10 +46,22 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
             table[ISOTACHS.index(int(row[11]))] = MILE * (miles[0] if whole else np.roll(miles, FIRST.index(row[12])))
         if moment not in found or not found[moment][2] > 0:  # there are lines for several radii, and one may be blank
             found[moment] = point
-    what = (
-        f"ATCF, {'best track' if best else f'forecast of {rows[0][4]}'} of {rows[0][0]}{rows[0][1]}{_season(rows[0])}"
-    )
+    what = f"ATCF, {'best track' if best else f'forecast of {rows[0][4]}'} of {name}"
     return Points(found, (what, "winds of 1 min"), radii)
+
+
+def _storms(rows):
+    """{identifier, as AL302005: its lines}; a storm that lasts over New Year's Eve has the year of its first line."""
+    found: dict[str, list] = {}
+    last: dict[tuple[str, str], tuple[str, datetime.datetime]] = {}  # the storm and the time of a number's last line
+    for row in rows:
+        number, moment = (row[0], row[1]), datetime.datetime.strptime(row[2], "%Y%m%d%H")
+        storm, before = last.get(number, ("", moment))
+        if not storm or moment - before > PAUSE:
+            storm = f"{row[0]}{row[1]}{_season(row)}"
+        found.setdefault(storm, []).append(row)
+        last[number] = storm, moment
+    return found
 
 
 def _season(row):
