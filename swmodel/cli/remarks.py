@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..adjoint.costs.records import records_in
 from ..config import Experiment
 from ..config.build.experiment import storm_of, track_of
 from ..config.parts import part_of
@@ -185,6 +184,8 @@ def _gauges(experiment):
 
 def _no_records(gauges, run):
     """Why no observation can be compared with the run; None if one can."""
+    from ..adjoint.costs.records import records_in
+
     try:
         records = records_in(gauges.observations, dict(gauges.positions), start=run.start)
     except SwmodelError as error:

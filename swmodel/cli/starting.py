@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import postprocess
-from ..adjoint import Problem
 from ..config import Draft, Experiment
-from ..config.adjoint import Adjoint
 from ..config.build.experiment import Assembly, model_of
 from ..config.build.fields import state_of
 from ..config.build.nests import assemble_family, driver_of, family_of, folder_of_nest, mistakes_of_nest, share_of_cost
 from ..config.build.steppers import ensemble_of, stepper_of, time_step
-from ..config.inversion import Inversion
 from ..config.parts import part_of
 from ..config.reading import leaves
 from ..errors import ConfigError
@@ -39,6 +36,9 @@ from . import facts, files, logs
 from .options import Computing
 
 if TYPE_CHECKING:
+    from ..adjoint import Problem
+    from ..config.adjoint import Adjoint
+    from ..config.inversion import Inversion
     from ..simulation.nested import NestedSimulation
     from ..simulation.simulation import Simulation
 

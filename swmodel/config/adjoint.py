@@ -17,7 +17,7 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -49,10 +49,6 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, mistakes_of_names, nearest
-
-if TYPE_CHECKING:
-    from .scenario import Output, Run
-
 
 PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
 PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
@@ -278,8 +274,9 @@ COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cos
 CostSection = Annotated[Any, one_of(*COSTS.values(), ArrivalTime, bases=(costs.Cost,), make=cost_section)]
 
 
-def cost_mistakes(adjoint: "Adjoint", sections: Mapping[str, Any], output: "Output | None" = None) -> Iterator[Mistake]:
+def _cost_mistakes(adjoint, sections):
     """Mistakes of the gauges and tracers that the cost names."""
+    output = sections.get("output")
     if output is not None and isinstance(adjoint.cost, _AtGauges):
         yield from adjoint.cost.mistakes(output)
     if "tracer" not in sections:  # the sections of tracers have mistakes
@@ -317,6 +314,12 @@ class Adjoint(Section):
             if name not in self.controls:
                 raise ValueError(f"amplitude: {name!r} is not a control; {nearest(name, self.controls)}")
 
+    def mistakes_with(self, sections: Mapping[str, Any]) -> Iterator[Mistake]:
+        yield from _control_mistakes(self, sections)
+        yield from _cost_mistakes(self, sections)
+        if (run := sections.get("run")) is not None:
+            yield from _time_mistakes(self, run)
+
 
 # -- between sections --------------------------------------------------------------------------------------------------
 
@@ -334,7 +337,7 @@ def known_controls(sections: Mapping[str, Any]) -> list[str]:
     return names + ["uplift"] * (sections.get("source") is not None)
 
 
-def control_mistakes(adjoint: "Adjoint", sections: Mapping[str, Any]) -> Iterator[Mistake]:
+def _control_mistakes(adjoint, sections):
     """Mistakes of control names; none are looked for if the sections of terms have mistakes."""
     if any(sections.get(kind) is None for kind in PARTS):
         return
@@ -347,7 +350,7 @@ def control_mistakes(adjoint: "Adjoint", sections: Mapping[str, Any]) -> Iterato
             yield Mistake(("adjoint", "controls", k), f"there is no control {name!r}; {nearest(name, known)}")
 
 
-def time_mistakes(adjoint: "Adjoint", run: "Run") -> Iterator[Mistake]:
+def _time_mistakes(adjoint, run):
     """Mistakes of the times of a cost: those after the run's end."""
     if adjoint.steps is not None:
         return

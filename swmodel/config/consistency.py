@@ -12,13 +12,11 @@ from typing import Any
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.momentum import Coriolis
 from ..fields.parameters import POINT, Moment
-from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
-from .inversion import green_mistakes, inversion_mistakes
 from .nests import mistakes_with_nests, nest_mistakes
 from .parts import shipped, variable_mistakes
 from .physics import coast_mistakes, core_mistakes
-from .reading import leaves
+from .reading import Section, leaves
 from .series import TideSection
 from .toml import Mistake, mistakes_of_names
 
@@ -41,9 +39,10 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         coast_mistakes,
         nest_mistakes,
         mistakes_with_nests,
+        variable_mistakes,
     )
-    checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, green_mistakes, variable_mistakes)
-    return [mistake for check in checks for mistake in _checked(check, sections)]
+    own = (one.mistakes_with(sections) for one in sections.values() if isinstance(one, Section))
+    return [mistake for found in (*(_checked(check, sections) for check in checks), *own) for mistake in found]
 
 
 def _checked(check, sections):

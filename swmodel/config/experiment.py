@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,15 +16,17 @@ from ..models.display import LARGEST as LARGEST_MAP
 from ..models.display import as_html, as_text, map_of_floor
 from ..runtime.paths import expanded, found, refusal
 from . import physics
-from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .expressions import Expression
-from .inversion import Green, Inversion
 from .nests import Ensemble, Nests, member_raws, mistakes_of_members
 from .parts import Tracers
 from .reading import REQUIRED, Reading, Section
 from .scenario import Initial, Output, Rest, Run, Source
 from .toml import Mistake, as_written, dump, key_lines, line_of, nearest, path_of
+
+if TYPE_CHECKING:
+    from .adjoint import Adjoint
+    from .inversion import Green, Inversion
 
 DEEPEST = 12  # levels of tables and arrays inside one another; an experiment has 4
 LARGEST = 2**63
@@ -38,6 +40,11 @@ _USUAL: Any = physics.STEPPERS["forward_backward"]
 class Experiment(Section):
     """An experiment, section by section."""
 
+    homes: ClassVar = {  # of sections whose modules take long to import
+        "Adjoint": "swmodel.config.adjoint",
+        "Inversion": "swmodel.config.inversion",
+        "Green": "swmodel.config.inversion",
+    }
     grid: physics.Grid
     bathymetry: physics.Bathymetry
     run: Run
@@ -54,9 +61,9 @@ class Experiment(Section):
     nest: Nests = ()
     output: Output = Output()
     ensemble: Ensemble | None = None
-    adjoint: Adjoint | None = None
-    inversion: Inversion | None = None
-    green: Green | None = None
+    adjoint: "Adjoint | None" = None
+    inversion: "Inversion | None" = None
+    green: "Green | None" = None
 
     def __repr__(self) -> str:
         return as_text("Experiment", self._rows())

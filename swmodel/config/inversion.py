@@ -37,7 +37,7 @@ import contextlib
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -65,10 +65,6 @@ from .sections import (
     not_empty,
 )
 from .toml import Mistake, nearest
-
-if TYPE_CHECKING:
-    from .scenario import Output, Run
-
 
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
@@ -130,10 +126,12 @@ class Inversion(Section):
             return "green"
         return "linear" if all(part.numbers for part in parts) else "incremental"
 
+    def mistakes_with(self, sections: Mapping[str, Any]) -> Iterator[Mistake]:
+        yield from _mistakes(self, sections, sections.get("run"))
 
-def inversion_mistakes(inversion: Any, sections: Mapping[str, Any], run: "Run | None" = None) -> Iterator[Mistake]:
+
+def _mistakes(section, sections, run):
     """Mistakes in names and times that can be found from the file alone."""
-    section = inversion
     yield from _control_mistakes(section, sections)
     for key in {} if section.twin is None else section.twin.truth:
         if key.partition(".")[0] not in OF_TRUTH:
@@ -200,12 +198,11 @@ class Green(Section):
     candidates: Candidates | None = None  # for buoys, in addition to the gauges
     file: OutputFile = "bank.nc"  # netCDF file to write
 
-
-def green_mistakes(green: "Green", output: "Output | None" = None) -> Iterator[Mistake]:
-    """Sources that are not patterns, and a bank without points."""
-    if not green.sources.part.patterns:
-        known = "give 'unit_sources' or 'unit_faults'"
-        text = f"{green.sources.type!r} are not sums of fixed patterns of the surface; {known}"
-        yield Mistake(("green", "sources", "type"), text)
-    if output is not None and (output.gauges is None or not output.gauges.positions):
-        yield Mistake(("green",), "no point has a place; name buoys and harbours in [output.gauges.positions]")
+    def mistakes_with(self, sections: Mapping[str, Any]) -> Iterator[Mistake]:
+        if not self.sources.part.patterns:
+            known = "give 'unit_sources' or 'unit_faults'"
+            text = f"{self.sources.type!r} are not sums of fixed patterns of the surface; {known}"
+            yield Mistake(("green", "sources", "type"), text)
+        output = sections.get("output")
+        if output is not None and (output.gauges is None or not output.gauges.positions):
+            yield Mistake(("green",), "no point has a place; name buoys and harbours in [output.gauges.positions]")

@@ -112,7 +112,7 @@ def shipped(base: type, kind: str | None = None) -> dict[str, type]:
         kind: the kind of the part, such as "forcing"; all kinds unless given.
     """
     for package in (importlib.import_module(base.__module__.rpartition(".")[0]), forcing):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     return shipped_parts(base, kind)
 

@@ -17,6 +17,7 @@ Functions raise ValueError for a value that they refuse. All mistakes of a file 
 import dataclasses
 import difflib
 import functools
+import importlib
 import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -34,10 +35,24 @@ REQUIRED = object()  # the default of a key that must be given
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A key of a section: what it may be, and its default, or REQUIRED."""
+    """A key of a section: what it may be, and its default, or REQUIRED.
 
-    annotation: Any
+    What is `declared` is its annotation, or the text of one: "Adjoint | None" is the section of that name, or nothing.
+    Its module, one of `homes` {name of a section: module}, is imported when a file has the key.
+    """
+
+    declared: Any
     default: Any = REQUIRED
+    homes: Mapping[str, str] | None = None
+
+    @functools.cached_property
+    def annotation(self) -> Any:
+        """The type, the section, the union or the rule that the key has."""
+        if not isinstance(self.declared, str) or self.homes is None:
+            return self.declared
+        name = self.declared.removesuffix(" | None")
+        section = getattr(importlib.import_module(self.homes[name]), name)
+        return section if name == self.declared else section | None
 
     @property
     def is_required(self) -> bool:
@@ -53,6 +68,7 @@ class Section:
         written: the names of the keys that the file has.
     """
 
+    homes: ClassVar[Mapping[str, str] | None] = None  # see Key
     takes_others: ClassVar[bool] = False
     marked_by: ClassVar[tuple[str, ...]] = ()  # keys of which a table has one, where there are several without a type
 
@@ -73,7 +89,7 @@ class Section:
         for base in cls.__mro__:
             for name, annotation in inspect.get_annotations(base).items() if issubclass(base, Section) else ():
                 if get_origin(annotation) is not ClassVar and annotation is not ClassVar:
-                    found.setdefault(name, Key(annotation, vars(base).get(name, REQUIRED)))
+                    found.setdefault(name, Key(annotation, vars(base).get(name, REQUIRED), base.homes))
         return found
 
     @classmethod
@@ -95,6 +111,10 @@ class Section:
 
     def check(self) -> None:
         """Raise ValueError for keys that do not fit together."""
+
+    def mistakes_with(self, sections: Mapping[str, Any]) -> Iterator[Mistake]:
+        """Mistakes in its relations to other sections, {name: section} of those that have none of their own."""
+        yield from ()
 
     def replaced(self, **changes: Any) -> Any:
         """The same section with other values, which are not checked."""
