@@ -37,8 +37,7 @@ REQUIRED = object()  # the default of a key that must be given
 class Key:
     """A key of a section: what it may be, and its default, or REQUIRED.
 
-    What is `declared` is its annotation, or the text of one: "Adjoint | None" is the section of that name, or nothing.
-    Its module, one of `homes` {name of a section: module}, is imported when a file has the key.
+    Text that is declared, "Adjoint | None", is a section of the module that `homes` names, imported when a file has it.
     """
 
     declared: Any
@@ -47,12 +46,10 @@ class Key:
 
     @functools.cached_property
     def annotation(self) -> Any:
-        """The type, the section, the union or the rule that the key has."""
         if not isinstance(self.declared, str) or self.homes is None:
             return self.declared
         name = self.declared.removesuffix(" | None")
-        section = getattr(importlib.import_module(self.homes[name]), name)
-        return section if name == self.declared else section | None
+        return getattr(importlib.import_module(self.homes[name]), name) | None
 
     @property
     def is_required(self) -> bool:
@@ -254,12 +251,8 @@ class Reading:
         if isinstance(value, Section):
             return value
         if isinstance(value, dict):
-            members = (
-                [m for m in members if get_origin(m) is dict]
-                or [m for m in sections if m.fits(value)]
-                or sections
-                or members
-            )
+            tables = [m for m in members if get_origin(m) is dict]
+            members = tables or [m for m in sections if m.fits(value)] or sections or members
         else:
             members = [m for m in members if m not in sections and get_origin(m) is not dict] or members
         first = None

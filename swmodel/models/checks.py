@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dynamics.layers import check_layer, over_deep_water
+from ..dynamics.layers import Layers, check_layer, over_deep_water
 from ..dynamics.system import declared_fields
 from ..dynamics.tracers import Tracer
+from ..dynamics.transported import Transported
 from ..errors import ConfigError, of_part
 from ..fields.parameters import Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
@@ -22,7 +23,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from .names import named_series
+from .names import named_series, one_or_more
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -44,9 +45,17 @@ RULES = {
 }
 
 
-def check_memory(grid: Grid, decomposition: Decomposition, tiles: int, dtype: np.dtype, variables: int) -> None:
+def check_memory(
+    grid: Grid,
+    decomposition: Decomposition,
+    tiles: int,
+    dtype: np.dtype,
+    tracers: Transported | Sequence[Transported],
+    layers: Layers | None,
+) -> None:
     """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
     tile = math.prod(decomposition.tile(0).shape) * tiles
+    variables = (len(PROGNOSTIC) + len(one_or_more(tracers))) * (1 if layers is None else layers.count)
     needed = memory.of_model(memory.on_host(tile), tile, dtype.itemsize, variables=variables)
     memory.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
 

@@ -125,8 +125,7 @@ class ShallowWater(Model):
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
-        variables = (len(PROGNOSTIC) + len(one_or_more(tracers))) * (1 if layers is None else layers.count)
-        checks.check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype, variables)
+        checks.check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype, tracers, layers)
         least = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = least if least_thickness is None else float(least_thickness)
         kind = kind_of_loop(engine, self.communicator, core)
