@@ -139,14 +139,14 @@ def _with_length(section, options):
 
 def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
-    begun = starting.begin(draft, options, nested=True)
-    made, experiment = begun.made, begun.experiment
+    command = starting.start_command(draft, options, nested=True)
+    made, experiment = command.made, command.experiment
     cost = made.require(("adjoint", "cost"), studies.cost_of, section, made.output, experiment.run.start)
-    model, state, dt = starting.started_with_step(made, experiment, *begun.where)
+    model, state, dt = starting.model_state_and_step(made, experiment, *command.where)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = studies.problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()  # raises the mistakes if there is no problem
-    return Study(made, experiment, section, cost, problem, begun.folder)
+    return Study(made, experiment, section, cost, problem, command.folder)
 
 
 def _length_and_start(experiment, section, cost, model, state, dt, options):

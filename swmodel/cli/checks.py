@@ -31,7 +31,7 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     """
     logs.start(root=True)  # before the file is read, which names code of its own
     draft = read(file, overrides)
-    made = starting.begin_alone(draft, ranks, nested=True)
+    made = starting.assemble_alone(draft, ranks, nested=True)
     if draft.mistakes or made.mistakes:
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())
@@ -39,7 +39,9 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     if is_evaluated_whole(made.grid):
         where = "serial", None, experiment.run.engine
         family, states, dt = family_of(made, *where) if made.nests else (None, {}, 0.0)
-        model, state = (family.outer, states[""]) if family is not None else starting.started(made, experiment, *where)
+        model, state = (
+            (family.outer, states[""]) if family is not None else starting.model_and_state(made, experiment, *where)
+        )
         studied = (model, state) if family is None else (family, states)
         lines, warnings = _plan(made, experiment, model, state, ranks, speed, studied)
         if family is not None:
@@ -109,7 +111,7 @@ def _plan_of_tiles(made, experiment, ranks):
     for rank in _spread(layout):
         if made.bathymetry.wet.block(*layout.tile(rank).slices).any():
             communicator = OneTileCommunicator(layout.layout, rank)
-            model, state = starting.started(made, experiment, communicator, layout.layout, "arrays")
+            model, state = starting.model_and_state(made, experiment, communicator, layout.layout, "arrays")
             examined.append((model, limits(model, stepper, state), state))
     if not examined:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")

@@ -70,9 +70,9 @@ def explain_experiment(
     if bandwidth is not None and not bandwidth > 0:
         raise ConfigError(f"--bandwidth {bandwidth:g} is not positive; give bytes a second, as 2e10.")
     draft = read(file, overrides)
-    made = starting.begin_alone(draft, here=True)
+    made = starting.assemble_alone(draft, here=True)
     experiment = made.experiment()
-    model, state, dt = starting.started_with_step(made, experiment, "serial", None, experiment.run.engine)
+    model, state, dt = starting.model_state_and_step(made, experiment, "serial", None, experiment.run.engine)
     if adjoint and model.members is not None:
         raise ConfigError("--adjoint lists the loops of one run, and the file has an [ensemble]; leave one out.")
     simulation = starting.simulation_of(made, model, state, dt)

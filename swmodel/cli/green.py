@@ -34,7 +34,7 @@ class Case(NamedTuple):
     """What a bank is made of: the draft and section of its experiment, and the objects that follow from them."""
 
     draft: Draft
-    started: starting.Begun
+    started: starting.StartedCommand
     section: Any
     model: Any
     stepper: Any
@@ -54,9 +54,9 @@ def case_of(file: str, overrides: Sequence[str | Override], options: Computing, 
     """The Case of an experiment file, with nests if `nested`; starts processes and devices."""
     draft = read(file, overrides)
     section: Any = section_of(draft, "green")
-    started = starting.begin(draft, options, nested=nested)
+    started = starting.start_command(draft, options, nested=nested)
     made, experiment = started.made, started.experiment
-    model, _, dt = starting.started_with_step(made, experiment, *started.where)
+    model, _, dt = starting.model_state_and_step(made, experiment, *started.where)
     places = {name: tuple(place) for name, place in _gauges(made).positions.items()}
     if section.candidates is not None:
         places |= section.candidates.places(outermost(model))

@@ -93,12 +93,12 @@ def _remove_old_files(study, path, restart, options):
 
 def _study(draft, section, options):
     """The Study of a draft, on this rank; collective."""
-    begun = starting.begin(draft, options, nested=True)
-    made, experiment = begun.made, begun.experiment
-    model, state, dt = starting.started_with_step(made, experiment, *begun.where)
+    command = starting.start_command(draft, options, nested=True)
+    made, experiment = command.made, command.experiment
+    model, state, dt = starting.model_state_and_step(made, experiment, *command.where)
     stepper = stepper_of(experiment.stepper, dt)
     first_step, steps = steps_of(section, experiment.run, dt)
-    given = section, made, begun.process, model, state, stepper, steps, first_step
+    given = section, made, command.process, model, state, stepper, steps, first_step
     observations = made.require(("inversion", "observations"), observed, *given)
     made.attempt(("inversion", "withhold"), check_withheld, section, observations.groups)
     transformed = transformed_of(section, made, model, observations.state, dt)
@@ -113,9 +113,9 @@ def _study(draft, section, options):
         members=section.members,
         uncertainty=section.uncertainty,
         truth=observations.truth,
-        restart=_restart(begun.folder, section, made, observations, problem, options),
+        restart=_restart(command.folder, section, made, observations, problem, options),
     )
-    return Study(made, section, observations, inversion, begun.folder)
+    return Study(made, section, observations, inversion, command.folder)
 
 
 def _restart(folder, section, made, observations, problem, options):

@@ -27,7 +27,7 @@ from ..simulation.progress import duration
 from ..stepping.stability import largest_time_step, limits
 from . import facts
 from .explain import Speed, count_iterations, shared_machine
-from .starting import begin_alone
+from .starting import assemble_alone
 
 if TYPE_CHECKING:
     from ..performance.planning import Row
@@ -130,7 +130,7 @@ def _case(file, overrides, wanted):
     cells = 0 if grid is None else grid.nx * grid.ny
     feasible = max((n for n in wanted if n <= cells // 64), default=1)
     layout = getattr(draft.sections.get("run"), "layout", None) or (1,)
-    made = begin_alone(draft, feasible if cells > LARGEST_WHOLE_GRID else math.prod(layout))
+    made = assemble_alone(draft, feasible if cells > LARGEST_WHOLE_GRID else math.prod(layout))
     experiment = made.experiment()
     if experiment.ensemble is not None:
         raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")

@@ -113,7 +113,7 @@ def _run(draft, options, restart):
     from ..simulation.program import compile_ahead
 
     begun = clock.perf_counter()
-    process, made, experiment, folder = starting.begin(draft, options, nested=True)
+    process, made, experiment, folder = starting.start_command(draft, options, nested=True)
     if options.debug:
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
     driver = _simulation(made, experiment, process, options.overwrite)
@@ -191,7 +191,7 @@ def _resume(driver, made, restart, folder, force):
 def _simulation(made, experiment, process, overwrite) -> Any:
     """The Simulation of an experiment, or its NestedSimulation."""
     where = process.communicator, experiment.run.layout, experiment.run.engine
-    model, state, dt = starting.started_with_step(made, experiment, *where)
+    model, state, dt = starting.model_state_and_step(made, experiment, *where)
     options = {
         **starting.attributes_of(made),
         "overwrite": overwrite,

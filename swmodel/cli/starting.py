@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
 
 
-class Begun(NamedTuple):
+class StartedCommand(NamedTuple):
     """The launched process of a command, the Assembly and Experiment of its file, and its output folder."""
 
     process: Process
@@ -55,7 +55,7 @@ class Begun(NamedTuple):
 
     @property
     def where(self) -> tuple[Any, ...]:
-        """The communicator, the layout and the engine of the run, for `started`."""
+        """The communicator, the layout and the engine of the run, for `model_and_state`."""
         run = self.experiment.run
         return self.process.communicator, run.layout, run.engine
 
@@ -69,7 +69,7 @@ def refuse_nests(draft: Draft) -> None:
         )
 
 
-def begin(draft: Draft, options: Computing, nested: bool = False) -> Begun:
+def start_command(draft: Draft, options: Computing, nested: bool = False) -> StartedCommand:
     """Start processes, devices and logs, as the Draft and the options of a command require.
 
     Args:
@@ -96,10 +96,10 @@ def begin(draft: Draft, options: Computing, nested: bool = False) -> Begun:
     folder = expanded(options.output if options.output is not None else experiment.output.folder)
     if options.debug:
         logs.keep_in(folder, rank)
-    return Begun(process, made, experiment, folder)
+    return StartedCommand(process, made, experiment, folder)
 
 
-def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any]:
+def model_and_state(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any]:
     """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
     if experiment.ensemble is not None:
         ensemble = made.require(("ensemble",), ensemble_of, made, *where)
@@ -112,19 +112,20 @@ def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, A
     return model, state
 
 
-def started_with_step(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any, float]:
-    """(the model or Ensemble, its State, the time step [s]) of an Assembly; arguments as for `started`. Collective.
+def model_state_and_step(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any, float]:
+    """(the model or Ensemble, its State, the time step [s]) of an Assembly. Collective.
 
-    Of nested grids they are the Family, {name: State} and the outermost grid's time step.
+    Arguments are those of `model_and_state`. Of nested grids the results are the Family, {name: State} and the time
+    step of the outermost grid.
     """
     if made.nests:
         return family_of(made, *where)
-    model, state = started(made, experiment, *where)
+    model, state = model_and_state(made, experiment, *where)
     found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
     return model, state, made.require(("stepper", "dt"), time_step, experiment, found)
 
 
-def begin_alone(draft: Draft, ranks: int = 1, here: bool = False, nested: bool = False) -> Assembly:
+def assemble_alone(draft: Draft, ranks: int = 1, here: bool = False, nested: bool = False) -> Assembly:
     """The Assembly of a draft for `ranks` ranks, in this process alone; `here` if its memory must hold the model.
 
     Raises:

@@ -17,7 +17,7 @@ import scipy.optimize
 import xarray as xr
 
 import swmodel as sw
-from swmodel.cli.starting import simulation_of, started_with_step
+from swmodel.cli.starting import model_state_and_step, simulation_of
 from swmodel.config import read
 from swmodel.config.build.nests import assemble_family
 from swmodel.grids.topography import topography
@@ -63,7 +63,7 @@ def of_experiment(file: Path, *overrides: str) -> sw.Simulation | sw.NestedSimul
     """The run of an experiment file, without its files."""
     made = assemble_family(read(str(file), overrides))
     experiment = made.experiment()
-    model, states, dt = started_with_step(made, experiment, "serial", None, "auto")
+    model, states, dt = model_state_and_step(made, experiment, "serial", None, "auto")
     return simulation_of(made, model, states, dt)
 
 
