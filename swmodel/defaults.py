@@ -16,4 +16,5 @@ MAXIMA_THRESHOLD = 0.01  # [m]
 HYPERVISCOSITY_ORDER = 4
 FILTER_STRENGTH = 36.0
 FILTER_ORDER = 36
+LONGEST_CHUNK = 4096  # steps in one call of a run's program, whose readings of gauges are kept and written together
 LEAST_THICKNESS = 1.0  # [m]; a run stops where the water is thinner

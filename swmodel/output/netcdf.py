@@ -25,13 +25,14 @@ import netCDF4
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..defaults import LONGEST_CHUNK
 from ..errors import ConfigError
 from ..fields.variables import INTERFACES, Variable, layer_of
 from ..grids.grid import Grid
 from ..runtime.signals import LOCK
 from . import Claim, definitions, metadata
 from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, fill_dry, variable_name
-from .records import GAUGE_CHUNK, Opening, RecordFile
+from .records import Opening, RecordFile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,8 +249,8 @@ class FieldFile(RecordFile):
 class GaugeFile(RecordFile):
     """Time series at points, as eta(gauge, time), a record a step.
 
-    Records are buffered until there are GAUGE_CHUNK of them or GAUGE_SECONDS have passed. Call `flush` before a restart
-    is written; otherwise a run that resumes from it after a crash leaves a gap.
+    Records are buffered until there are LONGEST_CHUNK of them or GAUGE_SECONDS have passed. Call `flush` before a
+    restart is written; otherwise a run that resumes from it after a crash leaves a gap.
 
     Args:
         path: the path of the file, or a Claim of it.
@@ -282,11 +283,11 @@ class GaugeFile(RecordFile):
             dataset.createDimension("gauge", len(self._gauges))
             definitions.define_gauges(dataset, grid, self._gauges, depth)
             for row in self._rows:
-                definitions.define_series(dataset, grid, row, self._dtype, GAUGE_CHUNK, opening.get("members"))
+                definitions.define_series(dataset, grid, row, self._dtype, LONGEST_CHUNK, opening.get("members"))
 
         about = {"title": "Shallow-water model time series", "featureType": "timeSeries", "stored_as": str(self._dtype)}
         self._buffer, self._buffered, self._written_at = [], 0, clock.monotonic()
-        super().__init__(path, grid, define, about, points=True, chunk=GAUGE_CHUNK, **opening)
+        super().__init__(path, grid, define, about, points=True, chunk=LONGEST_CHUNK, **opening)
 
     def append(self, seconds: ArrayLike, values: ArrayLike | dict[str, ArrayLike]) -> None:
         """Append n records.
@@ -301,7 +302,7 @@ class GaugeFile(RecordFile):
         arrays = {row.name: np.array(checked_shape(row.name, arrays[row.name], shape)) for row in self._rows}
         self._buffer.append((seconds, arrays))
         self._buffered += seconds.size
-        if self._buffered >= GAUGE_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
+        if self._buffered >= LONGEST_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
             self.flush()
 
     def flush(self) -> None:

@@ -11,13 +11,13 @@ from typing import Any, Self, TypedDict
 import netCDF4
 import numpy as np
 
+from ..defaults import LONGEST_CHUNK
 from ..errors import DataError, SwmodelError
 from ..fields.variables import layer_of
 from ..grids.grid import Grid
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, not_continued, replacing, reserve
 from .metadata import Attribute, MemberValues
 
-GAUGE_CHUNK = 4096  # records of gauges in one chunk of a file
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
 
 
@@ -245,7 +245,7 @@ def _same(a, b):
 def _copy_records(old, new, define, count):
     """Define the variables of `new`, and copy the first `count` records of `old`."""
     define(new)
-    block = GAUGE_CHUNK if "gauge" in old.dimensions else 1
+    block = LONGEST_CHUNK if "gauge" in old.dimensions else 1
     for name, variable in old.variables.items():
         if "time" in variable.dimensions:
             for begin in range(0, count, block):

@@ -14,11 +14,11 @@ import math
 import os
 from pathlib import Path
 
+from ..defaults import LONGEST_CHUNK
 from ..errors import ConfigError
 from .launchers import launcher
 
 BASE = 300e6  # [bytes] of Python, JAX, MPI and the compiled program, per rank
-GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as in simulation.py and netcdf.py
 UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit
 
 
@@ -73,7 +73,7 @@ def of_gauges(gauges: int, itemsize: int, members: int = 1) -> float:
         itemsize: bytes of a number of the model.
         members: of an ensemble, each of which has a series for each gauge.
     """
-    return float(GAUGE_RECORDS * gauges * members * (2 * itemsize + 5 * 8))
+    return float(LONGEST_CHUNK * gauges * members * (2 * itemsize + 5 * 8))
 
 
 def of_sums(size: int) -> float:

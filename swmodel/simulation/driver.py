@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..defaults import LONGEST_CHUNK
 from ..errors import BlowUp, ConfigError, Interrupted
 from ..output.products.base import Watcher
-from ..output.products.gauges import LONGEST_CHUNK
 from ..output.running import Run
 from ..runtime.signals import PROCESS, WRITING, SignalMonitor
 from ..stepping.implicit import Implicit

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import jax
 import jax.numpy as jnp
 
+from ..defaults import LONGEST_CHUNK
 from ..dynamics.clock import Time
 from ..dynamics.system import System
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import State, pytree
 from ..output.products.base import Arrays, Reader, Sample, Watcher
-from ..output.products.gauges import LONGEST_CHUNK
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import is_native, on_tiles, pack_state, step_loop
 from ..stepping.steps import History, Monitor, StepLoop, no_monitor, steps_of

@@ -16,9 +16,7 @@ from swmodel.config import load, read
 from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
 from swmodel.errors import ConfigError, DataError, printable
 from swmodel.grids import bathymetry
-from swmodel.output import netcdf
 from swmodel.runtime import memory, paths
-from swmodel.simulation import program
 from tests.faults.inputs import FOREIGN
 from tests.faults.texts import GYRE, PLANE, RUN, experiments
 from tests.selection import later
@@ -291,10 +289,6 @@ def test_check_prints_how_many_cells_fill_the_memory(command, little, good):
     assert largest == memory.largest_tile(4e9, **options)
     assert memory.of_model(largest, largest, **options) <= 4e9 < memory.of_model(largest + 1, largest + 1, **options)
     assert memory.largest_tile(1e8, 8) == 0
-
-
-def test_gauges_are_kept_for_as_many_steps_as_the_budget_says():
-    assert memory.GAUGE_RECORDS == program.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
 
 
 def test_unit_sources_are_counted_where_they_reach_the_grid(little):

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...defaults import LONGEST_CHUNK
 from ...errors import ConfigError, DataError
 from ...fields.field import Count
 from ...fields.state import State, pytree, static
@@ -24,8 +25,6 @@ from ..metadata import Attribute, rows_of
 from ..netcdf import GaugeFile
 from ..schedule import AbstractSimulation, Output, nearest_steps
 from .base import Sample
-
-LONGEST_CHUNK = 4096  # steps in one call of the compiled program, and records of a series before it is written
 
 
 @pytree
