@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import EXIT_ERROR, EXIT_OK, ConfigError
 from ..runtime import launch
-from ..verification.suite import list_cases, page, print_table, print_values, select, verify
+from ..verification.suite import list_cases, print_table, print_values, select, verify
 
 
 def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bool) -> int:
@@ -40,7 +40,9 @@ def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bo
     print()
     print_table(found)
     if html is not None:
-        Path(html).write_text(page(found), encoding="utf-8")
+        from ..postprocess.pages.verification import verification_page
+
+        Path(html).write_text(verification_page(found), encoding="utf-8")
         print(f"wrote {html}")
     return EXIT_OK if all(scores.passed for scores in found) else EXIT_ERROR
 

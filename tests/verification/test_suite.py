@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from swmodel.cli.verify import verify_cases
+from swmodel.postprocess.pages.verification import verification_page
 from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, sphere, verify
-from swmodel.verification.suite import marks_named, page
+from swmodel.verification.suite import marks_named
 
 from . import measures
 from .measures import measured
@@ -92,9 +93,10 @@ def test_the_overview_of_the_page_has_the_mark_that_is_missed(case):
     (found,) = verify([case])
     object.__setattr__(case, "marks", (Mark("third", "no range"), *case.marks))
     values = {"third": 0.33, "half": 0.44, "half_order": 1.77}
-    overview = page([dataclasses.replace(found, values=values)]).partition("<section")[0]
+    overview = verification_page([dataclasses.replace(found, values=values)]).split("<section")[1]
     assert "half_order" in overview and "1.77" in overview and "third" not in overview
-    overview = page([dataclasses.replace(found, values=values | {"half_order": 1.95})]).partition("<section")[0]
+    within = dataclasses.replace(found, values=values | {"half_order": 1.95})
+    overview = verification_page([within]).split("<section")[1]
     assert "half</code>" in overview and "0.44" in overview and "third" not in overview
 
 
@@ -130,8 +132,8 @@ def test_the_command_prints_values_and_returns_a_status(case, capsys, tmp_path):
 @pytest.mark.verify
 def test_the_page_has_its_figures_within(scores):
     pytest.importorskip("matplotlib")
-    text = page(list(scores.values()))
-    assert text.count("data:image/png;base64,") == len(QUICK)
+    text = verification_page(list(scores.values()))
+    assert text.count("data:image/webp;base64,") == len(QUICK)
     assert not re.findall(r'(?:src|<link[^>]*href)="(?!data:)', text)
     assert "adjustment_order" in text and "Gill (1982)" in text
 

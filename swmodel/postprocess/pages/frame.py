@@ -191,12 +191,13 @@ def as_figure(content: str) -> Markup:
     return markup("<figure>{}</figure>", content)
 
 
-def as_table(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> Markup:
-    """A table with its heads and lines of cells."""
+def as_table(heads: Iterable[str], lines: Iterable[Iterable[str]], kind: str = "numbers") -> Markup:
+    """A table with its heads and lines of cells, most of which are "numbers" or "words"."""
     head = joined(markup('<th scope="col">{}</th>', cell) for cell in heads)
     rows = (joined(markup("<td>{}</td>", cell) for cell in line) for line in lines)
     body = joined(markup("<tr>{}</tr>", row) for row in rows)
-    return markup('<div class="wide"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>', head, body)
+    form = '<div class="wide"><table class="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>'
+    return markup(form, kind, head, body)
 
 
 def choice(label: str, name: str, titles: Sequence[str]) -> Markup:
