@@ -229,7 +229,7 @@ def read_table(
     table = read_csv(path)
     columns: dict[str, Any] = {name: table.texts(name) for name in texts}
     for name, column in stored.items():
-        first = next(iter(table.texts(column)), "")
+        first = next(filter(None, table.texts(column)), "")
         if name == TIME and is_date(first):
             columns[name] = seconds_in(table, column, _dated(path, start))
         elif column == DATES:
@@ -245,20 +245,22 @@ def read_table(
 def seconds_in(table: Table, name: str, start: datetime.datetime | None) -> np.ndarray:
     """The times of a column [s]: numbers as they are, and dates since `start`, or since the first without one.
 
+    Empty cells are NaN.
+
     Raises:
         DataError: for a cell that is no date if the first one is.
     """
     cells = table.texts(name)
-    if not cells or not is_date(cells[0]):
+    if not is_date(next(filter(None, cells), "")):
         return table.numbers(name)
-    if other := [k for k, cell in enumerate(cells) if not is_date(cell)]:
+    if other := [k for k, cell in enumerate(cells) if cell and not is_date(cell)]:
         line = table.lines[other[0]]
         raise DataError(
             f"{table.path}, line {line}: {cells[other[0]]!r} in {name} is not a date, as others are; write it so"
         )
-    moments = [in_utc(datetime.datetime.fromisoformat(cell)) for cell in cells]
-    origin = moments[0] if start is None else in_utc(start)
-    return np.array([(moment - origin).total_seconds() for moment in moments])
+    moments = [in_utc(datetime.datetime.fromisoformat(cell)) if cell else None for cell in cells]
+    origin = next(moment for moment in moments if moment) if start is None else in_utc(start)
+    return np.array([(moment - origin).total_seconds() if moment else np.nan for moment in moments])
 
 
 def _dated(path, start):

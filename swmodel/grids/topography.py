@@ -99,6 +99,8 @@ def topography(
     patches: Sequence[Patch | str | os.PathLike] = (),
     margin: int = 0,
     subgrid: int | None = None,
+    *,
+    masked: bool = True,
 ) -> Topography:
     """The Topography of `grid` from gridded elevations, or from depths, as identified by their attributes or name.
 
@@ -117,42 +119,44 @@ def topography(
         margin: over which a file passes into the next one [cells].
         subgrid: the number of fine cells along the side of a cell, 2 to 16. The source is then read onto the fine
             cells, of which each cell gets tables (dynamics/subgrid.py); an array has (ny subgrid, nx subgrid) depths.
+        masked: whether a land mask of the file counts, where there is no `mask`.
 
     Raises:
         ConfigError: if the mask, or a depth, does not fit the grid.
         DataError: if the file cannot be read, does not cover the grid, has holes, or is certainly not in metres.
     """
     check_arguments("topography", LEVELS, locals())
-    wet = None if mask is None else _mask_on(mask, grid)
+    wet, masked = None if mask is None else _mask_on(mask, grid), masked and mask is None
     if subgrid is not None:
-        options = {"datum": datum, "land_datum": land_datum, "patches": patches, "margin": margin * subgrid}
+        options: dict[str, Any] = {"datum": datum, "land_datum": land_datum, "patches": patches, "masked": masked}
+        options["margin"] = margin * subgrid
         return SubgridTopography(grid, topography(source, finer(grid, subgrid), method, **options), subgrid, wet)
     levels = float(datum), float(land_datum)
     if is_data_array(source):
         name = str(source.name or "topography")
         elevation = elevation_in(source.to_dataset(name=name), name, name, "as given")
     elif isinstance(source, (str, os.PathLike)):
-        elevation = open_elevation(source, None, "as given", wet is None, grid)
+        elevation = open_elevation(source, None, "as given", masked, grid)
     else:
         _check_method(method)
         if len(patches):
             raise ConfigError("topography: patches lie on a file, and the source is none; give a file.")
         return _of_depth(source, grid, levels, wet)
-    return _on_grid(elevation, grid, method, levels, wet, patches, margin)
+    return _on_grid(elevation, grid, method, levels, wet, patches, margin, masked)
 
 
-def topography_of(section: Any, grid: Grid, mask: Any = None) -> Topography:
-    """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
-    wet = None if mask is None else _mask_on(mask, grid)
+def topography_of(section: Any, grid: Grid, mask: Any = None, masked: bool = True) -> Topography:
+    """The Topography of `grid` from a [bathymetry] section; `mask` and `masked` are those of `topography`."""
+    wet, masked = None if mask is None else _mask_on(mask, grid), masked and mask is None
     if section.subgrid is not None:
         scaled = {"margin": section.margin * section.subgrid} if section.type == "file" else {}
-        fine = topography_of(section.replaced(subgrid=None, **scaled), finer(grid, section.subgrid))
+        fine = topography_of(section.replaced(subgrid=None, **scaled), finer(grid, section.subgrid), masked=masked)
         return SubgridTopography(grid, fine, section.subgrid, wet)
     if section.type == "file":
         patch = Patch(**section.elevations())
-        elevation = patch.elevation(grid, wet is None, "as given")
+        elevation, levels = patch.elevation(grid, masked, "as given"), (patch.datum, patch.land_datum)
         patches = [Patch(**each.elevations()) for each in section.patches]
-        return _on_grid(elevation, grid, section.method, (patch.datum, patch.land_datum), wet, patches, section.margin)
+        return _on_grid(elevation, grid, section.method, levels, wet, patches, section.margin, masked)
     return _of_depth(section.depth, grid, (0.0, 0.0), wet)
 
 
@@ -182,9 +186,9 @@ def _check_method(method):
         raise ConfigError("method = 'harmonic' is for depths, and heights of land have no harmonic mean; use 'average'")
 
 
-def _on_grid(elevation, grid, method, levels, wet, patches, margin):
+def _on_grid(elevation, grid, method, levels, wet, patches, margin, masked):
     _check_method(method)
-    layers = layers_of(elevation, levels, patches, grid, method, masked=wet is None, positive="as given")
+    layers = layers_of(elevation, levels, patches, grid, method, masked=masked, positive="as given")
     blocks = BlockCache(_Signed(layers, grid, margin), grid.shape)
     if elevation.attrs["masked"]:
         wet = CachedValues(blocks, 1, bool)

@@ -271,17 +271,15 @@ def _check_format(dataset, path):
         )
 
 
-def check_grid(path: str | Path, was: dict, wanted: dict) -> None:
-    """Raise DataError if a restart was written on another grid; both are described as in its attributes."""
+def check_grid(path: str | Path, was: dict, wanted: dict, remedy: str = "resume it with its own grid") -> None:
+    """Raise DataError if a file was written on another grid; both are described as in its attributes."""
     differences = [
         f"{name} was {was.get(name)} and is {wanted.get(name)}"
         for name in {**was, **wanted}
         if was.get(name) != wanted.get(name)
     ]
     if differences:
-        raise DataError(
-            f"{path} belongs to another grid: {', '.join(differences)}; resume it with the grid it was written on."
-        )
+        raise DataError(f"{path} belongs to another grid: {', '.join(differences)}; {remedy}.")
 
 
 def _storable(name, array):

@@ -259,6 +259,7 @@ def stamp(time: float, start: datetime.datetime | None = None, longest: float = 
         return f"{time:.4g} s"
     if longest < 4 * 86400:
         minutes = int(round(abs(time) / 60))
+        time = 60.0 * (-minutes if time < 0 else minutes)
         text = f"T{'-' if time < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
         form = "%H:%M UTC"
     elif longest < 2 * 365.25 * 86400:

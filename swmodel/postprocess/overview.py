@@ -255,7 +255,7 @@ def _history(page, dataset, record):
     thin = -(-dataset.sizes["time"] // 150)  # enough for the curves, whatever the length of the run
     some = dataset.isel(time=slice(None, None, thin))
     sums, transport = budgets(some), gyre_transport(some)
-    record = round(record / thin)
+    record = min(round(record / thin), some.sizes["time"] - 1)
     time, unit = time_axis(sums["time"].values)
     half = (WIDTH - 0.6 - 0.35 - 0.85) / 2
     curves = (

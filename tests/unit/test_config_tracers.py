@@ -7,9 +7,10 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint import BoxContent
 from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.fields import state_of
 from swmodel.config.build.studies import cost_of
 from swmodel.config.experiment import read_text
-from swmodel.errors import ConfigError
+from swmodel.errors import ConfigError, DataError
 
 BASE = """\
 run = {until = "1 hour"}
@@ -47,6 +48,21 @@ def file_of(path, values):
             file["time"].units, file["time"].axis = "seconds since 2000-01-01", "T"
         file.createVariable("dye", "f8", dimensions)[:] = values
     return path
+
+
+def test_a_run_from_a_restart_has_its_flow_and_the_initial_tracer_of_its_own(tmp_path):
+    """Restarts hold the content of a column, which is no concentration; and they belong to their grid."""
+    model = built(DYE + "initial = 2.0\n")
+    run = sw.Simulation(model, model.state(eta=0.5), sw.SSPRK3(60.0)).restart(tmp_path / "restart.nc")
+    run.run(steps=1)
+    text = 'initial = {type = "file", file = "restart.nc"}\n' + DYE + "initial = 3.0\n"
+    made = assemble(draft_of(text, tmp_path))
+    state = state_of(made.experiment().initial, model_of(made, communicator="serial", engine="arrays"))
+    np.testing.assert_allclose(state.eta, run.state.eta, rtol=1e-6)
+    np.testing.assert_allclose(state.dye, 3.0 * (100.0 + np.asarray(state.eta)), rtol=1e-6)
+    wider = assemble(read_text(BASE.replace('"60 km"', '"90 km"') + text, "e.toml", tmp_path))
+    with pytest.raises(DataError, match="belongs to another grid: x was .*; start from a file of the same grid"):
+        state_of(wider.experiment().initial, model_of(wider, communicator="serial", engine="arrays"))
 
 
 def test_a_section_makes_the_tracer_that_it_describes():

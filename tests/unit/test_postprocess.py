@@ -23,6 +23,7 @@ from swmodel.dynamics.momentum import RotatingSphere  # noqa: E402
 from swmodel.errors import PlotError  # noqa: E402
 from swmodel.grids.grid import CartesianGrid, SphericalGrid  # noqa: E402
 from swmodel.models.shallow_water import ShallowWater  # noqa: E402
+from swmodel.output.metadata import continued_attributes  # noqa: E402
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
 from swmodel.output.restart import write_restart  # noqa: E402
 from swmodel.postprocess import (  # noqa: E402
@@ -310,6 +311,14 @@ def test_a_page_of_budgets_has_its_title_and_no_empty_place():
     assert [text.get_text() for text in page.texts] == ["A gyre"]
 
 
+@pytest.mark.parametrize("records", [151, 152])
+def test_the_curves_of_a_long_run_have_the_moment_of_its_maps(records):
+    """Every second record is drawn of more than 150, and the last one may not be among them."""
+    times = 60.0 * np.arange(records)
+    page = overview.circulation(output(times=times, u=0.1, v=0.0, eta=0.0, depth=1.0).assign_attrs(gravity=9.81))
+    assert len(page.axes) >= 4
+
+
 def test_pages_of_a_layer_call_eta_an_anomaly_of_its_thickness():
     layer = output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.5, depth=1.0)
     layer.eta.attrs["long_name"] = "thickness of the layer less its thickness at rest"
@@ -594,6 +603,19 @@ def test_a_gauge_file_keeps_the_rules_of_its_experiment_and_of_a_run_that_went_o
     assert a.rules == scores.Rules((900.0, 7200.0), 0.05, 0.1) and b.rules == scores.Rules(threshold=0.05, fraction=0.1)
     later = data.assign_attrs({"gauge_windows_from_3600_s": "{}", "gauge_threshold_from_3600_s": 0.2})
     assert read_gauges(later)[0].rules == scores.Rules(threshold=0.2, fraction=0.1)
+    new = labels | {"history": "written"}
+    for seconds in (3000.0, 7200.0):  # from before these rules, or after them, with those of the beginning
+        again = data.assign_attrs(continued_attributes(later.attrs, new, seconds))
+        assert read_gauges(again)[0].rules == a.rules
+
+
+def test_rows_without_a_time_are_left_out_of_seconds_and_of_dates(tmp_path):
+    start = datetime.datetime(2024, 3, 1)
+    rows = "time_s,elevation_m\n,9\n0,0.1\n60,0.2\n,9\n", "time,elevation_m\n,9\n{}:00Z,0.1\n{}:01Z,0.2\n,9\n"
+    for text in rows:
+        (tmp_path / "21418.csv").write_text(text.replace("{}", "2024-03-01T00"))
+        found = read_observations(tmp_path, ["21418"], start)["21418"]
+        assert found.time.tolist() == [0.0, 60.0] and found.value.tolist() == [0.1, 0.2]
 
 
 def test_csv_files_are_found_by_name_and_read_in_any_order(tmp_path):
@@ -719,6 +741,7 @@ def test_times_are_told_as_people_say_them():
     start = datetime.datetime(2011, 3, 11, 5, 46, 23)
     assert files.stamp(5400, start) == "T+01:30 (07:16 UTC)"
     assert files.stamp(5400) == "T+01:30"
+    assert files.stamp(5399, datetime.datetime(2020, 1, 1)) == "T+01:30 (01:30 UTC)"
     assert files.stamp(0, None, 40 * 86400) == "day 0"
     assert files.stamp(31.5 * 86400, start) == "day 31.5 (2011-04-11)"
     assert files.stamp(2.5 * 365.25 * 86400) == "year 2.5"

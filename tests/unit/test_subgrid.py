@@ -12,8 +12,9 @@ import xarray as xr
 import swmodel as sw
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.fields import state_of
 from swmodel.dynamics.subgrid import changed_level
-from swmodel.errors import ConfigError
+from swmodel.errors import ConfigError, DataError
 from swmodel.fields.field import X, Y
 from swmodel.grids.subgrid import line_shares
 from swmodel.postprocess import export
@@ -177,6 +178,12 @@ def test_an_experiment_file_names_the_ratio_and_is_told_what_is_wrong_with_it(tm
     x, y = (np.linspace(0.0, end, 4 * n + 1)[:-1] + end / (8 * n) for end, n in ((1000.0, 10), (800.0, 8)))
     fine = 1.0 - 2.0 * np.sin(x / 60.0) * np.cos(y[:, None] / 50.0)
     np.testing.assert_allclose(model.depth, of_cells(fine, np.mean, 4), rtol=1e-6)
+    first = sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.1)).restart(tmp_path / "restart.nc")
+    first.run(steps=1)
+    path.write_text('initial = {type = "file", file = "restart.nc"}\n' + EXPERIMENT)
+    made = assemble(read(path))
+    with pytest.raises(DataError, match="levels over beds finer than the cells .* start from a record of fields"):
+        state_of(made.experiment().initial, model)
     for change, why in (
         (("subgrid = 4", "subgrid = 1"), "at least 2"),
         (("subgrid = 4", "subgrid = 40"), "at most 16"),

@@ -102,7 +102,7 @@ def test_levels_of_water_and_of_land_may_differ_from_the_zero_of_the_file():
     np.testing.assert_array_equal(sea.wet[0], z < 1.0)
 
 
-def test_cells_outside_a_mask_are_land_for_the_whole_run():
+def test_cells_outside_a_mask_are_land_for_the_whole_run(tmp_path):
     x, y = GRID.coordinates("h")
     mask = (x < 80.0) & (y > 10.0)
     for source in (field(beach, "elevation"), lambda x, y: -beach(x, y)):
@@ -111,6 +111,12 @@ def test_cells_outside_a_mask_are_land_for_the_whole_run():
             GRID, found, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(highest=0.5), communicator="serial"
         )
         np.testing.assert_array_equal(model.wet, mask & (beach(x, y) <= 0.5))
+    high = field(beach, "elevation").to_dataset(name="elevation")
+    high["sea"] = (high.elevation < 0.0).astype(float).assign_attrs(standard_name="sea_binary_mask")
+    high.to_netcdf(tmp_path / "masked.nc")
+    every = np.ones(GRID.shape, bool)  # a mask takes the place of that of the file, also for finer beds
+    found = [np.asarray(topography(tmp_path / "masked.nc", GRID, mask=every, subgrid=n).depth) for n in (None, 2)]
+    np.testing.assert_allclose(*found, atol=1e-6)
     with pytest.raises(ConfigError, match=r"mask has shape \(2, 2\)"):
         topography(field(beach, "elevation"), GRID, mask=np.ones((2, 2)))
     nothing = topography(field(beach, "elevation"), GRID, mask=np.zeros(GRID.shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from ...grids.regrid import field_records, read_field_onto
 from ...grids.topography import Topography, topography_of
 from ...grids.windows import Formula, GridValues
 from ...models.shallow_water import ShallowWater
+from ...output.metadata import describe_grid
+from ...output.restart import check_grid
 from ...runtime import launchers
 from ...runtime.formats import check_format
 from ..expressions import Expression
@@ -119,6 +122,7 @@ def _from_file(section, model):
     """
     try:
         with netCDF4.Dataset(section.file) as dataset:
+            _check_same_grid(dataset, section.file, model)
             rows = [row for row in model.variables if layer_of(row.name)[0] in STEPPED or _name_in(dataset, row.name)]
             return {row.name: _record(dataset, row, section, model.grid.shape) for row in rows}
     except OSError as error:
@@ -128,13 +132,28 @@ def _from_file(section, model):
         ) from error
 
 
+def _check_same_grid(dataset, file, model):
+    """Raise DataError if a file belongs to another grid, or holds levels that are no levels of water."""
+    if (about := getattr(dataset, "grid_description", None)) is not None:
+        check_grid(file, json.loads(about), json.loads(describe_grid(model.grid)), "start from a file of the same grid")
+    if "restart_format" in dataset.ncattrs() and model.sea_floor.bed is not None:
+        raise DataError(
+            f"{file} is a restart, whose levels over beds finer than the cells are those that steps use; resume it, or "
+            "start from a record of fields"
+        )
+
+
 def _name_in(dataset, name):
-    """The name in a file of a variable of the model: "eta" with a dimension `layer` holds "eta_2"; None without one."""
+    """The name in a file of a variable of the model: "eta" with a dimension `layer` holds "eta_2"; None without one.
+
+    Restarts and inversions have u, v and eta as "state_eta".
+    """
     base, layer = layer_of(name)
     along = base in dataset.variables and "layer" in dataset[base].dimensions
     if along and layer < len(dataset.dimensions["layer"]):
         return base
-    return next((n for n in (name, f"state_{name}") if n in dataset.variables and not along), None)
+    names = (name, f"state_{name}") if base in STEPPED else (name,)
+    return next((n for n in names if n in dataset.variables and not along), None)
 
 
 def _record(dataset, row, section, shape):

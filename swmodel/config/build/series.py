@@ -247,7 +247,9 @@ def _series_in(section, dataset):
     """(the series of a netCDF file that a section names, the name of its times)."""
     series = [str(name) for name, x in dataset.data_vars.items() if x.ndim == 1 and name != section.time]
     names = tuple(map(str, dataset.variables))
-    values = dataset[_series_of(section, names, series)].squeeze()
+    values = dataset[_series_of(section, names, series)]
+    single = [name for name, n in values.sizes.items() if n == 1]
+    values = values.squeeze(single if len(single) < values.ndim else single[1:])
     return values, _named(section.time, names, str(values.dims[0]), section.file)
 
 
