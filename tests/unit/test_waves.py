@@ -200,6 +200,9 @@ def test_dates_of_a_series_count_from_the_start_of_the_run(tmp_path):
         series = xr.Dataset({"eta": ("time", level)}, {"time": ("time", hours, {"units": units, **more})})
         series.to_netcdf(tmp_path / "wave.nc")
         assert said in assemble(read_text(text, "run.toml", tmp_path)).sentences()[0]
+    one = xr.Dataset({"eta": ("time", [0.1])}, {"time": ("time", [0.0], {"units": "s"})})
+    one.to_netcdf(tmp_path / "wave.nc")
+    assert "two or more" in assemble(read_text(text, "run.toml", tmp_path)).sentences()[0]
 
 
 @pytest.mark.parametrize(
