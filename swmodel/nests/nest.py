@@ -312,8 +312,7 @@ def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[t
         nests: (Nest, Place, the Grid around it), one inside another after it.
     """
     x, y = np.array(list(points), float).T
-    x = outer.x_edges[0] + (x - outer.x_edges[0]) % 360.0 if outer.spherical else x
-    name = ""
+    x, name = outer.turned(x), ""
     for nest, place, around in nests:
         (west, east), (south, north) = place.box(around)
         if (nest.inside or "") == name and np.all((west <= x) & (x <= east) & (south <= y) & (y <= north)):

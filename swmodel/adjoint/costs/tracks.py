@@ -191,9 +191,7 @@ def track_records(tracks: Tracks, model: ShallowWater, until: float) -> dict[str
 def _in_water(tracks, model, begin, until):
     """Which points of tracks have a value in water; raises ConfigError as `track_records` does."""
     grid = model.grid
-    x = np.asarray(tracks.x, float)
-    if grid.spherical:
-        x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0
+    x = grid.turned(np.asarray(tracks.x, float))
     outside = _beyond(x, grid.x_edges) | _beyond(tracks.y, grid.y_edges)
     slack = 1e-9 * until
     late = (tracks.time < begin - slack) | (tracks.time > until + slack)
