@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ConfigError
+
 CIRCLE = 360.0  # [degrees]
 
 
@@ -20,6 +22,30 @@ def turns_of(grid: Any) -> tuple[float, float]:
 def turned(x: Any, middle: float, turn: float = CIRCLE) -> Any:
     """Coordinates, moved by whole turns to at most half a turn from `middle`; as they are where the turn is 0."""
     return x - turn * np.round((x - middle) / turn) if turn else x
+
+
+def turned_together(longitudes: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Ascending longitudes, moved by the same whole circles to lie as near as they can to the middle of [low, high]."""
+    return longitudes + CIRCLE * np.round((low + high - longitudes[0] - longitudes[-1]) / (2 * CIRCLE))
+
+
+def limits_on(limits: Sequence[float], grid: Any, who: str) -> tuple[float, float]:
+    """(low, high) along x: longitudes are moved by whole circles to those of the grid, and a whole circle is all of it.
+
+    Raises:
+        ConfigError: for longitudes at both ends of the grid, which are two ranges of its cells; `who` gave them.
+    """
+    (low, high), (west, east) = limits, grid.x_edges[[0, -1]]
+    if grid.spherical and high - low >= CIRCLE:
+        return float(west), float(east)
+    if grid.spherical:
+        low, high = turned_together(np.array([low, high]), west, east)
+        if low + CIRCLE < east or high - CIRCLE > west:
+            raise ConfigError(
+                f"{who} reaches across the ends of the grid's longitudes, {west:g} and {east:g}; take one side, or "
+                "begin the grid at another meridian."
+            )
+    return float(low), float(high)
 
 
 def corners(start: Sequence[float], end: Sequence[float], grid: Any) -> tuple[tuple[int, int], tuple[int, int]] | None:

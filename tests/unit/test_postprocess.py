@@ -415,6 +415,8 @@ def test_a_box_of_a_plane_has_transfers_and_the_sphere_has_spectra_alone():
     sphere = output((0, 20), (30, 50), 40, 40, spherical=True, **flow)
     found = spectra.of_fields(sphere, records=[0])
     assert set(found) == {"kinetic_energy_spectrum", "potential_energy_spectrum"}
+    here, turned = (spectra.of_fields(sphere, records=[0], box=((x, x + 8.0), (35, 45))) for x in (4.0, 364.0))
+    assert turned.equals(here)
     with pytest.raises(PlotError, match="for a plane"):
         wavenumbers.transfers(sphere)
     with pytest.raises(PlotError, match="has no eta; write"):
