@@ -23,6 +23,7 @@ from ..config.build.steppers import ensemble_of, stepper_of, time_step
 from ..config.parts import part_of
 from ..config.reading import leaves
 from ..errors import ConfigError
+from ..grids.turns import limits_on
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
 from ..output.fingerprint import fingerprint
@@ -293,10 +294,10 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
         outer, model = family.models[nest.inside or ""], family.models[name]
         grid: Any = model.grid
         text = [facts.grid_line(grid), f"{place.ratio} x {place.ratio} of them in a cell of {_around(nest)}"]
-        box = place.box(outer.grid)
+        box, x = place.box(outer.grid), limits_on(nest.x, outer.grid, name)
         sides = ", ".join(
             f"{axis} {low:g} to {high:g}{_moved((low, high), given)}"
-            for axis, (low, high), given in zip("xy", box, (nest.x, nest.y), strict=True)
+            for axis, (low, high), given in zip("xy", box, (x, nest.y), strict=True)
         )
         text.append(f"box {sides}, and a frame of {place.frame} outer cells around it")
         total = family.total_steps(name)

@@ -12,6 +12,7 @@ from typing import Any
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.momentum import Coriolis
 from ..fields.parameters import POINT, Moment
+from ..grids.turns import turned
 from .expressions import COORDINATES, Expression
 from .nests import mistakes_with_nests, nest_mistakes
 from .parts import shipped, variable_mistakes
@@ -182,7 +183,7 @@ def _not_on(grid, place):
     if wrong:
         return f"a coordinate in {wrong[0]} does not fit the {grid.type} grid; give {unit}"
     (x, y), (xs, ys) = place, (grid.longitude, grid.latitude) if spherical else (grid.x, grid.y)
-    x = xs[0] + (x - xs[0]) % 360.0 if spherical else x
+    x = turned(x, 0.5 * (xs[0] + xs[1])) if spherical else x
     if xs[0] <= x <= xs[1] and ys[0] <= y <= ys[1]:
         return None
     names = COORDINATES[spherical]

@@ -225,7 +225,7 @@ class TrackObservations(ObservationTable, adjoint.TrackKeys):
     file: InputFiles | None = None  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
     every: PositiveSeconds | None = None  # of a twin experiment: between two passes
     apart: PositiveMetres | None = None  # between points
-    between: PositiveMetres | None = None  # between passes
+    between: PositiveMetres | None = None  # between passes of one direction; on the sphere at the middle latitude
     tilt: float = 0.35  # of the twin's tracks: dx over dy
 
     def check(self) -> None:

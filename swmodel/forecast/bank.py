@@ -225,7 +225,8 @@ class Bank:
             return None
         angles = distances_on(self.centres, 1.0)
         widest = np.unravel_index(np.argmax(angles), angles.shape)
-        return float(self.distances[widest] / angles[widest])
+        radius = float(self.distances[widest] / angles[widest])
+        return radius if np.allclose(radius * angles, self.distances, rtol=1e-6) else None  # None: a periodic plane
 
     def ruptured(self, epicentre: tuple[float, float], velocity: float = np.inf, rise_time: float = 0.0) -> "Bank":
         """The bank of sources that rise, each in `rise_time`, when a rupture from the epicentre reaches them.

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..defaults import EARTH_RADIUS
 from ..fields.parameters import Choice, Number, Pair, check_fields, declared
+from .turns import turned
 
 POSITIONS = ("h", "u", "v", "q")
 CELLS = Number(minimum=1, whole=True)
@@ -71,6 +72,10 @@ class Grid(abc.ABC):
     def y_centres(self) -> np.ndarray:
         """(ny,) centres of the cells along y, likewise."""
         return 0.5 * (self.y_edges[1:] + self.y_edges[:-1])
+
+    def turned(self, x: Any) -> Any:
+        """Longitudes, turned by whole circles to those of the grid; x of a plane as it is."""
+        return turned(x, 0.5 * (self.x_edges[0] + self.x_edges[-1])) if self.spherical else x
 
     def coordinates(
         self, position: str, rows: slice = slice(None), columns: slice = slice(None)

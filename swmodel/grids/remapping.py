@@ -21,6 +21,7 @@ from ..errors import ConfigError, DataError
 from ..runtime.signals import LOCK
 from .axes import label
 from .grid import Grid
+from .turns import turned_together
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -155,17 +156,12 @@ def remapping(
 def _refuse_split(field, grid):
     """Raise DataError for longitudes that lie at both ends of the grid, of which one would be left out."""
     west, east = grid.x_edges[[0, -1]]
-    low, high = _turned(field[field.dims[-1]].values, west, east)[[0, -1]]
+    low, high = turned_together(field[field.dims[-1]].values, west, east)[[0, -1]]
     if low + 360.0 < east - 1e-6 or high - 360.0 > west + 1e-6:
         raise DataError(
             f"{label(field)} reaches across the ends of the grid's longitudes, {west:g} and {east:g}; begin the grid "
             "at another meridian, or cut the file in two there."
         )
-
-
-def _turned(longitudes, low, high):
-    """Longitudes, turned by whole circles to lie as near as they can to the middle of [low, high]."""
-    return longitudes + 360.0 * np.round((low + high - longitudes[0] - longitudes[-1]) / 720.0)
 
 
 def is_circle(longitudes: np.ndarray) -> bool:
@@ -195,7 +191,7 @@ def _surround(nodes, low, high, is_longitude, partial=False):
         index = np.tile(index, circles.size)
         nodes = (nodes + 360.0 * circles[:, None]).ravel()
     elif is_longitude:
-        nodes = _turned(nodes, low, high)
+        nodes = turned_together(nodes, low, high)
     spare = 1 + 1e-6
     if not partial and (
         low < nodes[0] - spare * (nodes[1] - nodes[0]) or high > nodes[-1] + spare * (nodes[-1] - nodes[-2])

@@ -347,9 +347,8 @@ def _place(grid, number):
 def cell_at(point: tuple[float, float], grid: Grid) -> tuple[int, int] | None:
     """(j, i) of the cell that a point lies in; None outside the grid."""
     x, y = point
-    x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0 if grid.spherical else x
     found = []
-    for value, edges, n in ((y, grid.y_edges, grid.ny), (x, grid.x_edges, grid.nx)):
+    for value, edges, n in ((y, grid.y_edges, grid.ny), (grid.turned(x), grid.x_edges, grid.nx)):
         if not edges[0] <= value <= edges[-1]:
             return None
         found.append(min(int((value - edges[0]) / (edges[-1] - edges[0]) * n), n - 1))

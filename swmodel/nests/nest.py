@@ -25,6 +25,7 @@ from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fie
 from ..fields.state import pytree
 from ..grids.grid import Grid
 from ..grids.levees import NO_CREST, CrestDepths, Levee
+from ..grids.turns import limits_on
 from ..grids.water import cell_at, nearest_water
 from ..grids.windows import GridValues, grid_values
 
@@ -116,8 +117,8 @@ class Nest:
 
     Args:
         name: of the nest, in files and messages.
-        x, y: (low, high) of the box, in the grid's coordinates [m, or degrees of longitude and latitude]. Its sides
-            move to the nearest faces of the grid around it.
+        x, y: (low, high) of the box, in the grid's coordinates [m, or degrees of longitude and latitude, which may
+            differ from the grid's by 360]. Its sides move to the nearest faces of the grid around it.
         ratio: the number of cells along a side of an outer cell, 2 to 10.
         steps: the number of the nest's time steps in one of the outer grid; `ratio` unless given, or what the nest's
             own limit needs after `Family.fit_steps`.
@@ -178,8 +179,8 @@ class Nest:
             ConfigError: for a box outside of the grid, too near to its sides, or of fewer than 4 outer cells.
         """
         frame = -(-least // self.ratio)
-        ranges = []
-        for axis, limits, edges in (("y", self.y, outer.y_edges), ("x", self.x, outer.x_edges)):
+        ranges, x = [], limits_on(self.x, outer, f"the nest {self.name!r}")
+        for axis, limits, edges in (("y", self.y, outer.y_edges), ("x", x, outer.x_edges)):
             n, low, high = len(edges) - 1, edges[0], edges[-1]
             begin, end = edges[margin], edges[n - margin]
             first, last = (int(round((value - low) / (high - low) * n)) for value in limits)
@@ -312,8 +313,7 @@ def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[t
         nests: (Nest, Place, the Grid around it), one inside another after it.
     """
     x, y = np.array(list(points), float).T
-    x = outer.x_edges[0] + (x - outer.x_edges[0]) % 360.0 if outer.spherical else x
-    name = ""
+    x, name = outer.turned(x), ""
     for nest, place, around in nests:
         (west, east), (south, north) = place.box(around)
         if (nest.inside or "") == name and np.all((west <= x) & (x <= east) & (south <= y) & (y <= north)):

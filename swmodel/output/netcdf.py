@@ -29,6 +29,7 @@ from ..defaults import LONGEST_CHUNK
 from ..errors import ConfigError
 from ..fields.variables import INTERFACES, Variable, layer_of
 from ..grids.grid import Grid
+from ..grids.turns import limits_on
 from ..runtime.signals import LOCK
 from . import Claim, definitions, metadata
 from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, fill_dry, variable_name
@@ -62,7 +63,7 @@ class GridPart:
         """
         if box is not None and (len(box) != 4 or not (box[0] < box[1] and box[2] < box[3])):
             raise ConfigError(f"{path}: box = {tuple(box)} is no box; give (x0, x1, y0, y1) with x0 < x1 and y0 < y1.")
-        x, y = (None, None) if box is None else (_turned(path, grid, *box[:2]), box[2:])
+        x, y = (None, None) if box is None else (limits_on(box[:2], grid, f"{path}: the box"), box[2:])
         parts = []
         for name, centres, limits in (("y", grid.y_centres, y), ("x", grid.x_centres, x)):
             inside = np.arange(centres.size)
@@ -132,23 +133,6 @@ class GridPart:
                 array = array[..., part].reshape(*array.shape[:-1], blocks, self.coarsen).sum(axis=-1)
             array = np.moveaxis(array, -1, axis)
         return array
-
-
-def _turned(path, grid, low, high):
-    """Limits of x; longitudes are turned by whole circles to those of the grid."""
-    if not grid.spherical:
-        return low, high
-    west, east = grid.x_edges[[0, -1]]
-    if high - low >= 360.0:
-        return west, east
-    turn = 360.0 * np.round((west + east - low - high) / 720.0)
-    low, high = low + turn, high + turn
-    if low + 360.0 < east or high - 360.0 > west:
-        raise ConfigError(
-            f"{path}: the box reaches across the ends of the grid's longitudes, {west:g} and {east:g}; write a file on "
-            "each side, or begin the grid at another meridian."
-        )
-    return low, high
 
 
 TIMED = {"coordinates": "time"}  # the attribute of fields in a file of one time

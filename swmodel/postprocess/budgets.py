@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import PlotError
+from ..grids.turns import corners
 from . import layered, style
 from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity
 from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
@@ -184,28 +185,27 @@ def transport(
     The section follows cell sides between the corners nearest to the two points, which conserves volume to rounding.
 
     Args:
-        start, end: (x, y), in metres or degrees as in the file.
+        start, end: (x, y), in metres or degrees as in the file. Round the Earth the section goes the shorter way.
         times: [s]; all records without them.
     """
     _need(dataset, ("u", "v"))
     mesh = mesh_of(dataset)
-    path = _staircase(_corner(dataset, mesh, start), _corner(dataset, mesh, end))
+    path = _staircase(*_ends(mesh, start, end))
     records = range(dataset.sizes["time"]) if times is None else nearest(dataset, times)
     values = [_through(path, *fluxes(dataset, mesh, k), mesh) for k in records]
     text = f"transport from {start} to {end}, to the right"
     return _transport(values, {"time": seconds(dataset)[list(records)]}, "transport", text)
 
 
-def _corner(dataset, mesh, point):
-    west, east, south, north = mesh.extent
-    x, y = point
-    x = x if west <= x <= east else mesh.turned(x)
-    if not (west <= x <= east and south <= y <= north):
+def _ends(mesh, start, end):
+    """The corners ((j, i), (j, i)) nearest to two points, which go on across the seam of a periodic direction."""
+    if (ends := corners(start, end, mesh)) is None:
+        west, east, south, north = mesh.extent
         raise PlotError(
-            f"transport: the point {tuple(point)} lies outside the domain, x {west:g} to {east:g} and "
-            f"y {south:g} to {north:g}; move it inside."
+            f"transport: the section from {tuple(start)} to {tuple(end)} lies outside the domain, x {west:g} to "
+            f"{east:g} and y {south:g} to {north:g}; move it inside."
         )
-    return int(np.abs(dataset["yq"].values - y).argmin()), int(np.abs(dataset["xq"].values - x).argmin())
+    return [corner[::-1] for corner in ends]
 
 
 def _staircase(first, last):
@@ -227,10 +227,15 @@ def _through(path, along_x, along_y, mesh):
     total = 0.0
     for (j0, i0), (j1, i1) in zip(path, path[1:]):
         if i0 == i1:
-            total += (j1 - j0) * along_x[min(j0, j1) + mesh.periodic_y, i0]
+            total += (j1 - j0) * along_x[min(j0, j1) % mesh.y.size, _face(i0, mesh.x.size, mesh.periodic_x)]
         else:
-            total -= (i1 - i0) * along_y[j0, min(i0, i1) + mesh.periodic_x]
+            total -= (i1 - i0) * along_y[_face(j0, mesh.y.size, mesh.periodic_y), min(i0, i1) % mesh.x.size]
     return total
+
+
+def _face(edge, n, periodic):
+    """The number of an edge in a file, which has only those east and north of cells along a periodic direction."""
+    return (edge - 1) % n if periodic else edge
 
 
 def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: np.ndarray | float | None = None) -> Figure:

@@ -155,15 +155,9 @@ def _write_tiff(path, values, at, crs, variable, attrs):
 
 def _polygons(values, at, crs, variable, levels, attrs):
     """GeoJSON of the classes between levels: connected cells along their edges, with holes."""
-    from rasterio.features import shapes
-    from rasterio.warp import transform_geom
-
     classes = np.digitize(np.nan_to_num(values, nan=-np.inf), levels, right=True).astype(np.int16)
     bounds, features = [*levels, None], []
-    for geometry, number in shapes(classes, mask=classes > 0, transform=at):
-        if crs.to_string() != GEOGRAPHIC:
-            geometry = transform_geom(crs, GEOGRAPHIC, geometry)
-        k = int(number)
+    for geometry, k in _shapes(classes, at, crs):
         properties = {
             "variable": variable,
             "units": str(attrs.get("units", "")),
@@ -172,3 +166,24 @@ def _polygons(values, at, crs, variable, levels, attrs):
         }
         features.append({"type": "Feature", "properties": properties, "geometry": geometry})
     return {"type": "FeatureCollection", "features": features}
+
+
+def _shapes(classes, at, crs):
+    """(geometry in longitudes from -180 to 180 and latitudes, class) of connected cells.
+
+    Cells on a sphere are cut at the date line (RFC 7946, section 3.1.9).
+    """
+    from rasterio.features import shapes
+    from rasterio.warp import transform_geom
+
+    if crs.to_string() != GEOGRAPHIC:
+        for geometry, number in shapes(classes, mask=classes > 0, transform=at):
+            yield transform_geom(crs, GEOGRAPHIC, geometry), int(number)
+        return
+    edges, spare = at.c + at.a * np.arange(classes.shape[1] + 1), 1e-6 * at.a
+    for turn in 360.0 * np.arange(np.floor((edges[0] + 180.0) / 360.0), np.ceil((edges[-1] + 180.0) / 360.0)):
+        low, high = turn - 180.0, turn + 180.0
+        part = np.where((edges[1:] > low + spare) & (edges[:-1] < high - spare), classes, np.int16(0))
+        for geometry, number in shapes(part, mask=part > 0, transform=at):
+            rings = [[(min(max(x, low), high) - turn, y) for x, y in ring] for ring in geometry["coordinates"]]
+            yield geometry | {"coordinates": rings}, int(number)

@@ -113,19 +113,26 @@ class Inundation:
         The level is interpolated bilinearly between the centres of wet cells.
 
         Args:
-            x, y: coordinates of the nodes, (columns,) and (rows,).
+            x, y: coordinates of the nodes, (columns,) and (rows,); longitudes may be of either convention.
             ground: their heights above the water at rest [m], positive up.
+
+        Raises:
+            PlotError: if no node lies in the domain.
         """
         from scipy.ndimage import map_coordinates
 
         mesh, fields = self.mesh, (np.where(self.wet, self.level, 0.0), self.wet.astype(float))
         at = [
             (points - first[0]) / length
-            for points, first, length in zip((y, x), (mesh.y, mesh.x), (mesh.height, mesh.width))
+            for points, first, length in zip((y, mesh.turned(x)), (mesh.y, mesh.x), (mesh.height, mesh.width))
         ]
         inside = [(places > -0.5) & (places < n - 0.5) for places, n in zip(at, self.wet.shape)]
+        if not all(each.any() for each in inside):
+            raise PlotError(_apart(x, y, mesh.extent))
         cells = [np.clip(np.rint(places).astype(int), 0, n - 1) for places, n in zip(at, self.wet.shape)]
-        nodes = np.meshgrid(*at, indexing="ij")
+        beyond = [(int(periodic),) * 2 for periodic in (mesh.periodic_y, mesh.periodic_x)]  # cells across the seam
+        nodes = np.meshgrid(*(places + n for places, (n, _) in zip(at, beyond)), indexing="ij")
+        fields = (np.pad(field, beyond, mode="wrap") for field in fields)
         total, weight = (map_coordinates(field, nodes, order=1, mode="nearest") for field in fields)
         wet = self.wet[np.ix_(*cells)] & np.logical_and.outer(*inside) & (weight > 0)
         depth = total / np.where(weight > 0, weight, 1.0) - ground
@@ -171,6 +178,15 @@ class Inundation:
             {"xh": ("xh", mesh.x, about[0] | {"axis": "X"}), "yh": ("yh", mesh.y, about[1] | {"axis": "Y"})},
             {"Conventions": "CF-1.11", **{f"largest_run_up_{name}": v for name, v in vars(run_up).items()}},
         )
+
+
+def _apart(x, y, extent):
+    ground = f"x from {x.min():g} to {x.max():g} and y from {y.min():g} to {y.max():g}"
+    west, east, south, north = extent
+    return (
+        f"the bed covers {ground}, and the run {west:g} to {east:g} and {south:g} to {north:g}: they do not meet; "
+        "give a bed of the same place in the same coordinates."
+    )
 
 
 def may_flood(dataset: xr.Dataset) -> bool:

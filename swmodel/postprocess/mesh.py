@@ -8,6 +8,7 @@ import numpy as np
 
 from ..defaults import EARTH_RADIUS
 from ..grids.grid import Grid
+from ..grids.turns import turned
 
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
 
@@ -58,9 +59,8 @@ class Mesh:
         return self.x * self.scale, self.y * self.scale
 
     def turned(self, x: Any) -> Any:
-        """Longitudes in the circle that begins at the western edge; x of a plane as it is."""
-        west = self.extent[0]
-        return west + (x - west) % 360.0 if self.spherical else x
+        """Longitudes, turned by whole circles to those of the file; x of a plane as it is."""
+        return turned(x, 0.5 * (self.extent[0] + self.extent[1])) if self.spherical else x
 
     @property
     def aspect(self) -> float:

@@ -234,7 +234,7 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
     mesh = flood.mesh
     found = read_marks(table, mesh.spherical)
     west, east, south, north = mesh.extent
-    x, y = (west + (found.x - west) % 360.0 if mesh.spherical else found.x), found.y
+    x, y = mesh.turned(found.x), found.y
     inside = (x >= west) & (x <= east) & (y >= south) & (y <= north)
     if not inside.any():
         raise DataError(f"{table} has no mark on the grid of {path}; check the coordinates of both.")

@@ -24,6 +24,7 @@ import xarray as xr
 from scipy.fft import dct, dst
 
 from ..errors import PlotError
+from ..grids.turns import limits_on
 from .cgrid import around, between, corner_sum, has_rigid_lid, kinetic_energy, on_faces, thickness, vorticity
 from .files import mesh_of, positions, snapshot
 
@@ -45,6 +46,7 @@ def wavenumber_spectrum(
 
     Raises:
         PlotError: if there is land in the box, fewer than 8 cells a side, or no such energy as under a rigid lid.
+        ConfigError: for a box at both ends of the file's longitudes.
     """
     sea = Sea(dataset, record, box)
     spectrum = sea.rings(sea.pairs(variable))
@@ -254,8 +256,8 @@ def _cut(mesh, box):
     """Slices (y, x) of the cells whose centres lie in `box`."""
     if box is None:
         return slice(0, mesh.y.size), slice(0, mesh.x.size)
-    chosen = []
-    for (low, high), centres, name in zip(box, (mesh.x, mesh.y), "xy"):
+    x, chosen = limits_on(box[0], mesh, "wavenumber_spectrum: the box"), []
+    for (low, high), centres, name in zip((x, box[1]), (mesh.x, mesh.y), "xy"):
         inside = np.flatnonzero((centres >= low) & (centres <= high))
         if inside.size < FEWEST:
             raise PlotError(

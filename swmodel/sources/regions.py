@@ -7,6 +7,7 @@ import numpy as np
 
 from swmodel.errors import ConfigError
 from swmodel.grids.grid import Grid
+from swmodel.grids.turns import limits_on
 from swmodel.grids.windows import GridValues
 from swmodel.sources.fault import REFERENCES, Source, final_slip, top_of
 
@@ -125,7 +126,8 @@ def patch_of(grid: Grid, region: Region | None) -> tuple[slice, slice, np.ndarra
 
     The taper is 1, and falls to 0 towards sides of the region that are not the grid's.
     """
-    columns, along_x = _within(grid.x_centres, region and region[:2], "x", grid.periodic_x)
+    x = region and limits_on(region[:2], grid, "KajiuraFilter: the region")
+    columns, along_x = _within(grid.x_centres, x, "x", grid.periodic_x)
     rows, along_y = _within(grid.y_centres, region and region[2:], "y", grid.periodic_y)
     return rows, columns, along_y[:, None] * along_x
 

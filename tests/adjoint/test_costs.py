@@ -19,7 +19,8 @@ from swmodel.output.products.maxima import Maxima
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
 
-GRID = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4))
+SIDES = (0.0, 9e4), (0.0, 7e4)
+GRID = sw.CartesianGrid(9, 7, *SIDES)
 LAND = np.zeros(GRID.shape, bool)
 LAND[5, 6] = True
 MODEL = sw.ShallowWater(
@@ -196,6 +197,25 @@ def test_places_on_the_sphere_may_be_a_turn_away():
     for limits, columns in boxes.items():
         inside = np.asarray(readers.BoxReader.over(limits, None, 1.0, model).inside)
         assert np.flatnonzero(inside[0]).tolist() == columns, limits
+
+
+def test_a_section_across_the_seam_of_a_periodic_direction_does_not_go_the_long_way_round():
+    """Longitudes are angles; x of a plane is a length, so that a section goes from one to the other."""
+    globe, channel = sw.SphericalGrid(72, 9, (0.0, 360.0), (-45.0, 45.0)), sw.CartesianGrid(9, 7, *SIDES, periodic="xy")
+
+    def along(start, end, grid):
+        model = sw.ShallowWater(grid, 1000.0, communicator=SerialCommunicator(), engine="arrays")
+        section = readers.SectionReader.between(start, end, model)
+        return np.argwhere(np.asarray(section.along_u + section.along_v)).tolist()
+
+    for west, east in ((350, 370), (-10, 10), (350, 10), (10, 350), (370, 350)):
+        assert along((west, 5.0), (east, 5.0), globe) == [[4, i] for i in (0, 1, 70, 71)], (west, east)
+    assert len(along((20, 5.0), (140, 5.0), globe)) == 24 and len(along((-180, 5.0), (180, 5.0), globe)) == 72
+    assert along((8e4, 2e4), (11e4, 2e4), channel) == [[1, i] for i in (0, 1, 8)]
+    assert along((1e4, 3e4), (8e4, 3e4), channel) == [[2, i] for i in range(1, 8)]
+    assert along((9e4, 6e4), (9e4, 8e4), channel) == [[j, 8] for j in (0, 6)]
+    with pytest.raises(ConfigError, match="leaves the grid"):
+        along((1e4, 3e4), (11e4, 3e4), channel)
 
 
 def test_transport_is_the_thickness_times_the_flow_through_the_faces_of_the_section():

@@ -141,6 +141,15 @@ def test_ground_tracks_cross_the_domain_up_and_down_and_repeat():
     assert np.allclose(first, fifth) and tracks.x.min() >= 0.0 and tracks.x.max() <= 2e6
 
 
+def test_distances_of_ground_tracks_on_the_sphere_are_in_metres():
+    ocean = sw.SphericalGrid(20, 10, (170.0, 190.0), (25.0, 35.0))
+    metres = np.deg2rad(1.0) * ocean.radius  # of a degree of latitude
+    tracks = ground_tracks(ocean, 100.0, 300.0, 0.5 * metres, 4.0 * metres * np.cos(np.deg2rad(30.0)), tilt=0.1)
+    first, third = (tracks.x[tracks.time == time] for time in (50.0, 250.0))
+    assert np.allclose(np.diff(tracks.y[tracks.time == 50.0]), 0.5) and np.allclose(third - first, 4.0)
+    assert np.allclose(np.diff(first), 0.05 / np.cos(np.deg2rad(30.0)))
+
+
 def test_points_at_one_place_become_one_record_and_those_on_land_none():
     tracks = Tracks(
         np.array([1e6, 1e6, 1.55e5, 5e5]), np.full(4, 5e5), np.array([30.0, 10.0, 5.0, 5.0]), np.arange(4.0), np.ones(4)

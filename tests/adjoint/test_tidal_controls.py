@@ -69,6 +69,24 @@ def test_a_tide_along_the_sides_begins_at_its_background_and_its_errors_have_the
     assert np.abs(np.diff(along)).max() < 0.1
 
 
+def test_a_tide_along_a_side_that_is_periodic_is_as_smooth_across_the_seam_as_elsewhere():
+    grid = sw.CartesianGrid(12, 4, (0.0, 480 * km), (0.0, 160 * km), "x")
+    model = sw.ShallowWater(
+        grid, 50.0, engine="arrays", communicator="serial", boundaries=sw.Flather("north", incoming=TIDE)
+    )
+    setting = Setting(model, model.at_rest(), STEPPER.dt)
+    tide = BoundaryTide(
+        name="boundary.0.incoming", constituents=("M2",), deviation=0.2, length=80 * km, spacing=60 * km
+    )
+    transform = tide.transform(setting)
+    covariance = np.asarray(transform.root @ transform.root.T)
+    np.testing.assert_allclose(covariance, np.roll(covariance, (1, 1), (0, 1)), atol=1e-7)
+    knots = len(covariance)
+    fields = np.array([np.asarray(transform._field(one))[-1] for one in np.eye(knots)])
+    np.testing.assert_allclose(fields.sum(0), 1.0, rtol=1e-6)
+    assert 0.0 < fields[0, -1] < 1.0
+
+
 def test_the_variance_of_amplitudes_and_lags_is_that_of_small_changes():
     transform = TIDAL.transform(setting())
     variance = transform.variance(transform.zero(MODEL))

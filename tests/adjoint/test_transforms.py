@@ -124,6 +124,30 @@ def test_unit_sources_add_up_to_one_and_stay_off_land():
     assert np.allclose(field[inside & model.wet], 1.0) and np.all(field[~model.wet] == 0.0)
 
 
+@pytest.mark.parametrize(
+    ("grid", "x", "y", "count"),
+    [
+        (sw.SphericalGrid(36, 6, (0.0, 360.0), (-30.0, 30.0)), (340.0, 380.0), (-10.0, 10.0), 6),
+        (sw.SphericalGrid(36, 6, (0.0, 360.0), (-30.0, 30.0)), (-20.0, 20.0), (-10.0, 10.0), 6),
+        (sw.SphericalGrid(36, 6, (0.0, 360.0), (-30.0, 30.0)), (-180.0, 180.0), (-10.0, 10.0), 36),
+        (sw.SphericalGrid(8, 6, (180.0, 260.0), (-30.0, 30.0)), (-160.0, -120.0), (-10.0, 10.0), 6),
+        (sw.CartesianGrid(36, 36, (0.0, 360.0), (0.0, 360.0), "xy"), (-20.0, 20.0), (340.0, 360.0), 6),
+    ],
+    ids=("beyond the seam", "before it", "round the Earth", "the other convention", "a plane"),
+)
+def test_unit_sources_across_a_seam_are_whole_and_each_there_once(grid, x, y, count):
+    model = sw.ShallowWater(grid, 4000.0, communicator="serial")
+    length = 0.0 if grid.spherical else 20.0
+    patch = UnitSources.on(model, x, y, 20.0, length=length)
+    assert patch.count == count and len(set(patch.centres)) == count
+    assert min(c[0] for c in patch.centres) >= grid.x_edges[0] and max(c[0] for c in patch.centres) <= grid.x_edges[-1]
+    sources = [np.asarray(patch.field(one)).sum() for one in np.eye(count)]
+    np.testing.assert_allclose(sources, 4.0, rtol=1e-6)  # cos^2 on cells half as wide adds up to 2 in each direction
+    if length:  # the neighbours across the seam are as close as others
+        covariance = np.asarray(patch.root @ patch.root.T)
+        np.testing.assert_allclose(covariance[0, 1:3], np.exp([-0.5, -2.0]), atol=1e-5)
+
+
 def test_coefficients_have_the_covariance_that_was_asked_for():
     patch = UnitSources.on(ocean("sphere"), (140.0, 145.0), (35.0, 39.0), 1.0, deviation=2.0, length=1.5e5)
     root, places = np.asarray(patch.root), np.deg2rad(patch.centres)

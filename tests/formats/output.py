@@ -65,6 +65,16 @@ def geojson_of_floods(folder: Path) -> Attempts:
         key = feature["properties"]["above"], feature["properties"]["up_to"]
         cells[key] = cells.get(key, 0.0) + (abs(area(rings[0])) - sum(abs(area(hole)) for hole in rings[1:])) / 0.25
     assert cells == {(0.0, 1.0): 2.0, (1.0, None): 2.0}
+    for west in (178.7, -181.3, 179.2, 359.2):  # cells across the date line, along it, and across Greenwich
+        across = maxima(folder / "across.nc", west + 0.25 + 0.5 * np.arange(4), 37.25 + 0.5 * np.arange(3), units)
+        export(across, folder / "across.geojson")
+        shapes = [
+            one["geometry"]["coordinates"] for one in json.loads((folder / "across.geojson").read_text())["features"]
+        ]
+        x = [[point[0] for ring in rings for point in ring] for rings in shapes]
+        assert all(-180.0 <= min(each) and max(each) <= 180.0 and max(each) - min(each) < 2.0 for each in x), west
+        areas = [abs(area(rings[0])) - sum(abs(area(hole)) for hole in rings[1:]) for rings in shapes]
+        np.testing.assert_allclose(sum(areas), 0.25 * np.isfinite(FLOW).sum())
     metres = maxima(folder / "metres.nc", 5e5 + 100.0 * np.arange(4) + 50.0, 4e6 + 50.0 * np.arange(3), ("m", "m"))
     export(metres, folder / "utm.geojson", crs="EPSG:32654")
     first = json.loads((folder / "utm.geojson").read_text())["features"][0]["geometry"]["coordinates"][0][0]

@@ -262,7 +262,8 @@ def test_a_rupture_delays_each_source_by_its_way_and_a_rise_averages_its_waves()
     centres = np.column_stack([288.0 + 0.5 * np.arange(12), np.full(12, 55.0)])
     centres[3] = 289.4, 55.3
     north = dataclasses.replace(b, centres=centres, distances=distances_on(centres, 6.371e6))
-    assert north.radius == pytest.approx(6.371e6) and b.radius is None
+    periodic = dataclasses.replace(b, distances=distances_on(b.centres, None, turns=(48e4, 0.0)))
+    assert north.radius == pytest.approx(6.371e6) and b.radius is None and periodic.radius is None
     for x in (289.4, -70.6):  # 26 km from source 2, at 0.4 degrees, and 33 km from source 3, at 0.3 degrees
         second, third = (north.ruptured(tuple(centres[k]), velocity=4e4 / 240.0).responses for k in (2, 3))
         assert np.array_equal(north.ruptured((x, 55.0), velocity=4e4 / 240.0).responses, second)

@@ -12,7 +12,8 @@ import swmodel as sw  # noqa: E402
 from swmodel.errors import PlotError  # noqa: E402
 from swmodel.postprocess import files, gauges, maps, maxima, scores, statistics, style  # noqa: E402
 from swmodel.postprocess.cli import plot  # noqa: E402
-from swmodel.postprocess.inundation import FILM, ground, inundation, may_flood, under_water  # noqa: E402
+from swmodel.postprocess.inundation import FILM, Inundation, ground, inundation, may_flood, under_water  # noqa: E402
+from swmodel.postprocess.mesh import Mesh  # noqa: E402
 from swmodel.postprocess.series import read_gauges  # noqa: E402
 
 SLOPE, CELL, SHORE = 0.1, 10.0, 100.0  # of the beach; [m]; the place of the shoreline at rest [m]
@@ -114,6 +115,26 @@ def test_a_file_of_maxima_has_the_same_flood_where_the_sea_floor_rests(flood):
     np.testing.assert_allclose(found[0].flow_depth, found[1].flow_depth, atol=1e-6)
     assert found[0].run_up() == found[1].run_up()
     assert files.open_output(flood / "maxima.nc").attrs["film_thickness"] == sw.WettingDrying().thin
+
+
+def globe_of(level, first):
+    """The Inundation of a row of three rows of cells round the Earth, whose longitudes begin at `first`."""
+    nx = level.size
+    x, y = first + (np.arange(nx) + 0.5) * 360.0 / nx, np.array([-10.0, 0.0, 10.0])
+    mesh = Mesh(x, y, 360.0 / nx, 10.0, True, True, False)
+    return Inundation(mesh, np.ones((3, nx)), np.tile(level, (3, 1)), np.ones((3, nx)))
+
+
+def test_a_finer_bed_lies_at_its_place_in_either_convention_of_longitude_and_across_the_seam():
+    level = np.array([2.0, 3.0, 4.0, 5.0, 6.0, 5.0, 4.0, 3.0])
+    x, y = np.arange(-179.0, 180.0, 2.0), np.array([-5.0, 5.0])
+    bed = np.zeros((2, x.size))
+    depth = globe_of(level, 0.0).depth_over(x, y, bed)
+    np.testing.assert_allclose(depth[:, x == 1.0], 2.0 + 21.5 / 45.0)
+    np.testing.assert_allclose(depth, globe_of(np.roll(level, 4), -180.0).depth_over(x, y, bed), rtol=1e-12)
+    np.testing.assert_allclose(depth, globe_of(level, 0.0).depth_over(x + 360.0, y, bed), rtol=1e-12)
+    with pytest.raises(PlotError, match="the bed covers x from 1 to 5 .* they do not meet; give a bed of"):
+        globe_of(level, 0.0).depth_over(np.array([1.0, 5.0]), y + 60.0, np.zeros((2, 2)))
 
 
 def test_products_are_a_file_with_cf_metadata(tmp_path):

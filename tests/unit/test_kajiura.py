@@ -166,6 +166,11 @@ def test_depths_of_another_grid_and_a_region_without_cells_are_refused():
         KajiuraFilter.of(OCEAN, np.ones(OCEAN.shape), (200.0, 210.0, 36.0, 40.0))
 
 
+def test_a_region_may_have_longitudes_of_the_other_convention():
+    here, turned = (patch_of(OCEAN, (141.0 + turn, 144.0 + turn, 36.5, 39.0)) for turn in (0.0, -360.0))
+    assert turned[:2] == here[:2] and np.array_equal(turned[2], here[2])
+
+
 # -- the sea surface over faults --------------------------------------------------------------------------------------
 
 THRUST = Source(

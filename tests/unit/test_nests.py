@@ -393,6 +393,15 @@ def test_derivatives_of_integrate(tracer, read):
     assert 3.5 < first / second < 4.5
 
 
+def test_a_box_may_have_longitudes_of_the_other_convention():
+    pacific = sw.SphericalGrid(40, 40, (170.0, 210.0), (-20.0, 20.0))
+    box = sw.Nest("n", (178.0, 187.0), (-4.0, 4.0))
+    assert sw.Nest("n", (-182.0, -173.0), (-4.0, 4.0)).place(pacific) == box.place(pacific)
+    globe = sw.SphericalGrid(90, 40, (0.0, 360.0), (-80.0, 80.0))
+    with pytest.raises(ConfigError, match="the nest 'n' reaches across the ends of the grid's longitudes, 0 and 360"):
+        sw.Nest("n", (-20.0, 20.0), (-12.0, 12.0)).place(globe)
+
+
 def masks_of(model):
     return {at: np.asarray(model.sea_floor.mask(at), float) for at in "uvh"}
 

@@ -293,6 +293,21 @@ def test_eastward_flow_is_to_the_right_of_a_section_that_goes_north():
     np.testing.assert_allclose(budgets.transport(data, (5e5, 7e5), (5e5, 2e5)), -0.1 * 1000 * 5e5)
 
 
+def test_a_section_goes_on_across_the_seam_of_a_periodic_domain():
+    flow = {"u": 0.1, "v": lambda t, x, y: 0.2 + 0.1 * np.sin(2e-6 * np.pi * x) + 0 * y, "eta": 0.0, "depth": 1000.0}
+    data = output(nx=10, ny=10, periodic="xy", **flow)
+    for start, end, north, east in (((8e5, 5e5), (12e5, 5e5), 4, 0), ((-1e5, 8e5), (1e5, 11e5), 2, 3)):
+        whole = 0.1 * 1000 * 1e5 * east - 0.2 * 1000 * 1e5 * north  # the sine is odd about the seam
+        np.testing.assert_allclose(budgets.transport(data, start, end), whole, rtol=1e-12)
+        np.testing.assert_allclose(budgets.transport(data, end, start), -whole, rtol=1e-12)
+    globe = output((0.0, 360.0), (-50.0, 50.0), 10, 10, "x", spherical=True, u=0.0, v=0.2, eta=0.0, depth=1000.0)
+    short = budgets.transport(globe, (-36.0, 0.0), (72.0, 0.0))
+    for start, end in ((324.0, 432.0), (324.0, 72.0)):
+        np.testing.assert_allclose(budgets.transport(globe, (start, 0.0), (end, 0.0)), short)
+    whole = budgets.transport(globe, (0.0, 0.0), (360.0, 0.0))
+    np.testing.assert_allclose(short / whole, 0.3)
+
+
 def test_changes_without_units_have_no_brackets():
     rising = lambda t, x, y: 1e-6 * t + 0 * x + 0 * y  # noqa: E731
     page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=rising, depth=1.0))
@@ -409,6 +424,8 @@ def test_a_box_of_a_plane_has_transfers_and_the_sphere_has_spectra_alone():
     sphere = output((0, 20), (30, 50), 40, 40, spherical=True, **flow)
     found = spectra.of_fields(sphere, records=[0])
     assert set(found) == {"kinetic_energy_spectrum", "potential_energy_spectrum"}
+    here, turned = (spectra.of_fields(sphere, records=[0], box=((x, x + 8.0), (35, 45))) for x in (4.0, 364.0))
+    assert turned.equals(here)
     with pytest.raises(PlotError, match="for a plane"):
         wavenumbers.transfers(sphere)
     with pytest.raises(PlotError, match="has no eta; write"):

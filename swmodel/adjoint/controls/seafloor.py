@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES
 from ...fields.state import pytree, replace, static
+from ...grids.turns import turned, turns_of
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...runtime import memory
@@ -102,6 +103,8 @@ class UnitSources(_AtPlaces):
     ) -> "UnitSources":
         """Unit sources with centres in the patch x = (low, high), y = (low, high) of the grid's coordinates.
 
+        The patch may lie across the seam of a periodic direction, and have longitudes of either convention.
+
         Args:
             spacing: d, in the grid's coordinates: degrees on the sphere, m on a plane.
             deviation: standard deviation of each coefficient's background error [m].
@@ -118,8 +121,9 @@ class UnitSources(_AtPlaces):
                 f"UnitSources: sources {spacing:g} apart cannot be distinguished on cells of {max(steps):g}; "
                 "give two cells or more, or a finer grid."
             )
-        nodes = [_nodes(*ends, spacing, edges) for ends, edges in ((x, grid.x_edges), (y, grid.y_edges))]
-        hats = [_hat((c[None] - n[:, None]) / spacing) for c, n in zip((grid.x_centres, grid.y_centres), nodes)]
+        turns, centres_along = turns_of(grid), (grid.x_centres, grid.y_centres)
+        nodes = [_nodes(*axis, spacing) for axis in zip((x, y), (grid.x_edges, grid.y_edges), turns)]
+        hats = [_hat(turned(c - n[:, None], 0.0, t) / spacing) for c, n, t in zip(centres_along, nodes, turns)]
         volume, whole = (_integrals(values, hats, model) for values in (model.sea_floor.wet, Stored(1.0, grid.shape)))
         cells = [(int(j), int(i)) for j, i in np.argwhere((volume > 0.5 * whole) & (whole > 0))]
         if not cells:
@@ -158,11 +162,17 @@ class UnitSources(_AtPlaces):
         return self.wet * (self.along_y @ matrix @ self.along_x)
 
 
-def _nodes(low, high, spacing, edges):
-    """low, low + spacing, ... up to high: those of them whose sources reach the grid."""
-    first = max(math.ceil((edges[0] - low) / spacing) - 1, 0)
-    last = min(math.floor((high - low) / spacing + 1e-6), math.floor((edges[-1] - low) / spacing) + 1)
-    return low + spacing * np.arange(first, last + 1)
+def _nodes(limits, edges, turn, spacing):
+    """low, low + spacing, ... up to high: those of them whose sources reach the grid, each once, in its coordinates."""
+    (low, high), first = limits, 0
+    last = math.floor((high - low) / spacing + 1e-6)
+    if turn:
+        last = min(last, math.ceil(turn / spacing - 1e-6) - 1)
+    else:
+        first = max(math.ceil((edges[0] - low) / spacing) - 1, 0)
+        last = min(last, math.floor((edges[-1] - low) / spacing) + 1)
+    nodes = turned(low + spacing * np.arange(first, last + 1), 0.5 * (edges[0] + edges[-1]), turn)
+    return nodes[(nodes >= edges[0] - spacing) & (nodes <= edges[-1] + spacing)]
 
 
 def _integrals(values, hats, model):
@@ -180,18 +190,20 @@ def _hat(s):
 
 def distances_between(places: ArrayLike, grid: Any) -> np.ndarray:
     """Distances [m] between all pairs of (x, y) on a grid."""
-    return distances_on(places, grid.radius if grid.spherical else None)
+    return distances_on(places, grid.radius if grid.spherical else None, turns=turns_of(grid))
 
 
-def distances_on(places: ArrayLike, radius: float | None, others: ArrayLike | None = None) -> np.ndarray:
+def distances_on(
+    places: ArrayLike, radius: float | None, others: ArrayLike | None = None, turns: tuple[float, float] = (0.0, 0.0)
+) -> np.ndarray:
     """Distances [m] of all (x, y) from the others, themselves unless given: on a sphere of this radius [m], or in a
-    plane where it is None."""
+    plane where it is None, whose places are the same again after `turns` along x and y."""
     pairs = zip(np.array(places).T, np.array(places if others is None else others).T)
     (x, x1), (y, y1) = (
         (a[:, None], b) if radius is None else (np.deg2rad(a)[:, None], np.deg2rad(b)) for a, b in pairs
     )
     if radius is None:
-        return np.hypot(x - x1, y - y1)
+        return np.hypot(turned(x - x1, 0.0, turns[0]), turned(y - y1, 0.0, turns[1]))
     half = np.sin((y - y1) / 2) ** 2 + np.cos(y) * np.cos(y1) * np.sin((x - x1) / 2) ** 2
     return 2 * radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
 

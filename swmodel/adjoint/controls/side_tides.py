@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ...fields.state import pytree, static
+from ...grids.turns import turned
 from ...models.shallow_water import ShallowWater
 from .seafloor import distances_between
 from .transforms import Transform, correlation_root
@@ -159,17 +160,19 @@ def _line(side, sides, model, spacing):
             f"knots {spacing:g} m apart are closer than half a cell of the {side} side, which is {step.min():g} m "
             "long; give a longer length, or a longer spacing."
         )
+    periodic, edges = (grid.periodic_y, grid.y_edges) if along_y else (grid.periodic_x, grid.x_edges)
     count = max(int(np.ceil(step.sum() / spacing)), 1) + 1
-    nodes = np.linspace(0.0, n - 1.0, count)
-    hats = np.maximum(1.0 - np.abs(every - nodes[:, None]) / (nodes[1] - nodes[0]), 0.0)
+    nodes = np.arange(count) * (n / count if periodic else (n - 1) / (count - 1))  # the last cell is next to the first
+    away = np.abs(turned(every - nodes[:, None], 0.0, n * periodic))
+    hats = np.maximum(1.0 - away / (nodes[1] - nodes[0]), 0.0)
     if not along_y:  # a corner belongs to the west or the east
         hats[:, [k for k, other in ((0, "west"), (-1, "east")) if other in sides]] = 0.0
     wet = np.asarray(model.sea_floor.wet.at(rows, columns), bool)
     used = (hats * wet).sum(1) > 0
     across = (np.arange(beyond) == at).astype(float)
-    axis = grid.y_centres if along_y else grid.x_centres
+    along = edges[0] + (nodes[used] + 0.5) * (edges[-1] - edges[0]) / n
     other = (grid.x_centres if along_y else grid.y_centres)[at]
-    places = [(other, c) if along_y else (c, other) for c in np.interp(nodes[used], every, axis)]
+    places = [(other, c) if along_y else (c, other) for c in along]
     return hats[used], across, places
 
 

@@ -195,8 +195,7 @@ def marks_in_water(
         if mark.spherical is not None:
             check_kind(f"the mark {name!r}", mark.spherical, grid.spherical)
         edges, (x, y) = (grid.x_edges, grid.y_edges), mark.place
-        x = edges[0][0] + (x - edges[0][0]) % 360.0 if grid.spherical else x
-        column, row = ((at - e[0]) / (e[1] - e[0]) - 0.5 for at, e in zip((x, y), edges))
+        column, row = ((at - e[0]) / (e[1] - e[0]) - 0.5 for at, e in zip((grid.turned(x), y), edges))
         cell = nearest_cell(row, column, grid.shape, reach, partial(_may_be_wet, floor, box))
         if cell is None:
             away.append(name)

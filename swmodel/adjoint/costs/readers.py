@@ -20,6 +20,7 @@ from ...dynamics.layers import check_layer
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.state import State, pytree, replace, static
+from ...grids.turns import corners
 from ...grids.windows import GridValues, Outer, Stored
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
@@ -154,6 +155,7 @@ class SectionReader:
     ) -> "SectionReader | OnGrids":
         """The section from `start` to `end` (x, y), which are moved to the nearest corners of cells.
 
+        Where longitudes are periodic it goes the shorter way round, unless its ends are 360 degrees apart.
         In a family it is that of the finest grid that holds both ends.
 
         Raises:
@@ -165,19 +167,24 @@ class SectionReader:
             one: Any = SectionReader.between(start, end, model.models[grid], layer)
             return OnGrids({model.names.index(grid): one})
         grid, name = model.grid, f"the section from {_point(start)} to {_point(end)}"
-        (i0, j0), (i1, j1) = (_corner(grid, place, name) for place in (start, end))
+        if (ends := corners(start, end, grid)) is None:
+            spans = f"{_range(grid.x_edges)} along x and {_range(grid.y_edges)} along y"
+            raise ConfigError(f"{name} leaves the grid, which spans {spans}; keep it inside.")
+        (i0, j0), (i1, j1) = ends
         if (i0 == i1) == (j0 == j1):
             what = "is one point of it" if i0 == i1 else "follows none of its lines"
             raise ConfigError(f"{name} {what} on this grid; give two points with the same x, or with the same y.")
-        position, line, last, ends = ("u", i0, grid.nx, (j0, j1)) if i0 == i1 else ("v", j0, grid.ny, (i0, i1))
+        position, line, last, length = ("u", i0, grid.nx, grid.ny) if i0 == i1 else ("v", j0, grid.ny, grid.nx)
         closed = not (grid.periodic_x if position == "u" else grid.periodic_y)
         if closed and line in (0, last):
             raise ConfigError(f"{name} lies on the edge of the domain; move it one cell or more inside.")
-        rows, columns = np.zeros(grid.ny), np.zeros(grid.nx)
-        (rows if position == "u" else columns)[min(ends) : max(ends)] = 1.0
-        (columns if position == "u" else rows)[(line - 1) % last] = 1.0
+        along, across = np.zeros(length), np.zeros(last)
+        along[np.arange(*sorted((j0, j1) if position == "u" else (i0, i1))) % length] = 1.0
+        across[(line - 1) % last] = 1.0
         faces: dict[str, GridValues] = {at: Stored(0.0, grid.shape) for at in "uv"}
-        faces[position] = Outer(rows, columns).map(np.multiply, model.sea_floor.mask(position))
+        faces[position] = Outer(*((along, across) if position == "u" else (across, along))).map(
+            np.multiply, model.sea_floor.mask(position)
+        )
         if not model.domain.any(faces[position]):
             raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
         check_layer(name, layer, model.layer_count)
@@ -193,21 +200,6 @@ class SectionReader:
 
 def _point(place):
     return f"({place[0]:g}, {place[1]:g})"
-
-
-def _corner(grid, place, name):
-    """(i, j) of the cell corner nearest to a point."""
-    found = []
-    for k, edges in enumerate((grid.x_edges, grid.y_edges)):
-        x = float(place[k])
-        if grid.spherical and k == 0:
-            x = edges[0] + (x - edges[0]) % 360.0 if not edges[0] <= x <= edges[-1] else x
-        if not edges[0] <= x <= edges[-1]:
-            raise ConfigError(
-                f"{name} leaves the grid, which spans {edges[0]:g} to {edges[-1]:g} along {'xy'[k]}; keep it inside."
-            )
-        found.append(int(np.rint((x - edges[0]) / (edges[-1] - edges[0]) * (len(edges) - 1))))
-    return found
 
 
 @pytree

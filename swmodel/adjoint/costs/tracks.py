@@ -111,32 +111,41 @@ def ground_tracks(
     """Tracks of an altimeter-like satellite, without values: straight passes that alternate between north and south.
 
     Args:
-        grid: the Grid, whose coordinates are the units of distances.
+        grid: the Grid.
         every: time between passes [s]; a pass is instantaneous.
         until: end of the run [s]; the first pass is at half of `every`.
-        apart: distance between points along y.
-        between: distance along x between successive passes of one direction, periodic over the domain.
-        tilt: |dx / dy| of a pass; its sign alternates.
+        apart: distance between points along y [m].
+        between: distance along x between successive passes of one direction [m], periodic over the domain; on the
+            sphere that at its middle latitude.
+        tilt: |dx / dy| of a pass, of lengths at that latitude; its sign alternates.
         deviation: standard deviation of the errors [m].
 
     Raises:
         ConfigError: if there would be no point.
     """
-    if every / 2 >= until or not apart < 2 * np.ptp(grid.y_edges):
+    (x0, x1), (y0, y1) = (grid.x_edges[[0, -1]], grid.y_edges[[0, -1]])
+    east, north = _per_metre(grid)
+    if every / 2 >= until or not apart * north < 2 * (y1 - y0):
         raise ConfigError(
             f"ground_tracks: passes every {every:g} s, with points {apart:g} apart, leave none in a run of {until:g} s "
             "on this grid; give less of both."
         )
-    (x0, x1), (y0, y1) = (grid.x_edges[[0, -1]], grid.y_edges[[0, -1]])
-    y = np.arange(y0 + apart / 2, y1, apart)
-    parts = []
+    y, parts = np.arange(y0 + apart * north / 2, y1, apart * north), []
     for number, time in enumerate(np.arange(every / 2, until, every)):
-        lean = tilt if number % 2 == 0 else -tilt
-        start = x0 + (number // 2 * between + (number % 2) * between / 2) % (x1 - x0)
+        lean = (tilt if number % 2 == 0 else -tilt) * east / north
+        start = x0 + (number // 2 * between + (number % 2) * between / 2) * east % (x1 - x0)
         x = x0 + (start - x0 + lean * (y - y0)) % (x1 - x0)
         parts.append((x, y, np.full(y.size, time)))
     x, y, time = (np.concatenate(part) for part in zip(*parts))
     return Tracks(x, y, time, np.full(x.size, np.nan), np.full(x.size, float(deviation)))
+
+
+def _per_metre(grid):
+    """A metre along x, at the middle latitude of a sphere, and along y, in the grid's coordinates."""
+    if not grid.spherical:
+        return 1.0, 1.0
+    north = np.rad2deg(1.0 / grid.radius)
+    return north / np.cos(np.deg2rad(0.5 * (grid.y_edges[0] + grid.y_edges[-1]))), north
 
 
 class AllTracks(Part):
@@ -191,9 +200,7 @@ def track_records(tracks: Tracks, model: ShallowWater, until: float) -> dict[str
 def _in_water(tracks, model, begin, until):
     """Which points of tracks have a value in water; raises ConfigError as `track_records` does."""
     grid = model.grid
-    x = np.asarray(tracks.x, float)
-    if grid.spherical:
-        x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0
+    x = grid.turned(np.asarray(tracks.x, float))
     outside = _beyond(x, grid.x_edges) | _beyond(tracks.y, grid.y_edges)
     slack = 1e-9 * until
     late = (tracks.time < begin - slack) | (tracks.time > until + slack)

@@ -362,9 +362,8 @@ def _line(edges, spherical):
 
 def _cells(grid: Grid, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(column, row, shares of the sides) of points in the grid's coordinates, (4, n); -1 outside of the grid."""
-    x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0 if grid.spherical else x
     found = []
-    for at, edges, curved in ((x, grid.x_edges, False), (y, grid.y_edges, grid.spherical)):
+    for at, edges, curved in ((grid.turned(x), grid.x_edges, False), (y, grid.y_edges, grid.spherical)):
         cell = np.clip(np.searchsorted(edges, at, side="right") - 1, 0, edges.size - 2)
         line = _line(edges, curved)
         share = (_line(at, curved) - line[cell]) / (line[cell + 1] - line[cell])

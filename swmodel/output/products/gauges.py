@@ -151,8 +151,8 @@ def _around(grid, floor, x, y):
     Cells count if they are wet and, of a moving shore, on the same side of it as the nearest one: the level of dry land
     is the height of its bed.
     """
-    i, x_share = _between(grid.x_edges, x, grid.nx, grid.periodic_x, grid.spherical)
-    j, y_share = _between(grid.y_edges, y, grid.ny, grid.periodic_y, False)
+    i, x_share = _between(grid.x_edges, grid.turned(x), grid.nx, grid.periodic_x)
+    j, y_share = _between(grid.y_edges, y, grid.ny, grid.periodic_y)
     rows, columns = np.repeat(j, 2), np.tile(i, 2)
     shares = np.outer(y_share, x_share).ravel() * floor.wet.at(rows, columns)
     if shares.sum() <= 0:
@@ -162,10 +162,8 @@ def _around(grid, floor, x, y):
     return rows, columns, shares / shares.sum()
 
 
-def _between(edges, x, n, periodic, angle):
+def _between(edges, x, n, periodic):
     """The two cells along one direction whose centres a coordinate lies between, and their weights."""
-    if angle:
-        x = edges[0] + (x - edges[0]) % 360.0
     if not edges[0] <= x <= edges[-1]:
         raise ValueError(f"is outside the grid, which spans {edges[0]:g} to {edges[-1]:g}; move it, or leave it out.")
     place = (x - edges[0]) / (edges[-1] - edges[0]) * n - 0.5
