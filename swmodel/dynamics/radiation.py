@@ -60,7 +60,7 @@ __all__ = ["ChapmanFlather", "RadiationNudging", "WaveMaker"]
 DAY = 86400.0  # [s]
 TRAIL = 2.0  # the time of relaxation of m [steps]
 TRAILS = "trailing_velocity", "second_trailing_velocity"
-LEAST = 1e-24  # [m2 s-2], keeps the quotient by squared differences of velocities finite
+LEAST = 1e-16  # [m2 s-2], keeps the quotient by squared differences of velocities finite; 1 / LEAST^2 is a float32
 STEEPEST = 5.0  # |dm/dt| dt over the differences of m in space, from where on these are too small to show a direction
 
 

@@ -336,14 +336,16 @@ def largest_time_step(
 ) -> float:
     """dt [s] for which all processes together are stable: 1/dt is the sum of theirs, except of those `alone`.
 
+    It is infinite where nothing limits the step.
+
     Args:
         found: the Limits of `limits`; or a ShallowWater, of which they are computed with `stepper` and `state`.
         stepper: a TimeStepper; its dt is not used.
         state: a State of this tile, for advection and quadratic drag.
     """
     each = cast(Sequence[Limit], found) if stepper is None else limits(cast(Model, found), stepper, state)
-    together = 1.0 / sum(1.0 / limit.dt for limit in each if not limit.alone)
-    return min([together, *(limit.dt for limit in each if limit.alone)])
+    rate = sum(1.0 / limit.dt for limit in each if not limit.alone)
+    return min([1.0 / rate if rate > 0 else np.inf, *(limit.dt for limit in each if limit.alone)])
 
 
 def _transported_rate(site, k, carried, real):

@@ -48,6 +48,26 @@ def test_the_misfit_to_all_is_the_sum_of_the_misfits_and_so_is_its_derivative():
     assert assert_derivatives(cost, (4e-2, 2e-2), 0.0) == pytest.approx(sum(slopes), rel=1e-12)
 
 
+def test_departures_of_tracks_are_those_of_their_cost_alone_and_beside_others():
+    tracks, records = TrackMisfit(ALONG), Misfit(RECORDS)
+    cost, random = tracks.on_tile(MODEL, DT, FIRST, STEPS), np.random.default_rng(4)
+    readings = random.standard_normal((STEPS, cost.count))
+    departures = departures_of(cost, MODEL.communicator)
+    J = cost.value(cost.update(cost.start(), jax.numpy.asarray(readings), FIRST + 1), None)
+    assert 0.5 * np.sum(departures.of(readings) ** 2) == pytest.approx(float(J), rel=1e-12)
+    other = random.standard_normal(departures.of(readings).shape)
+    assert np.sum(departures.linear(readings) * other) == pytest.approx(
+        np.sum(readings * departures.transposed(other)), rel=1e-12
+    )
+    both = departures_of(JointMisfit((tracks, records)).on_tile(MODEL, DT, FIRST, STEPS), MODEL.communicator)
+    more = random.standard_normal((STEPS, 2))
+    found = departures_of(records.on_tile(MODEL, DT, FIRST, STEPS), MODEL.communicator).of(more)
+    together = both.of(np.concatenate([readings, more], axis=1))
+    assert np.sum(together**2) == pytest.approx(2.0 * float(J) + np.sum(found**2), rel=1e-12)
+    with pytest.raises(ConfigError, match="compares no observations with readings; give a misfit"):
+        departures_of(GaugeElevation(PLACES, time=100.0).on_tile(MODEL, DT, FIRST, STEPS), MODEL.communicator)
+
+
 def test_departures_of_all_are_those_of_the_parts_and_their_transpose_is_exact():
     parts = Misfit(RECORDS), COSTS["velocities"][0], COSTS["transports"][0], COSTS["marks"][0]
     cost = JointMisfit(parts).on_tile(MODEL, DT, FIRST, STEPS)

@@ -1,5 +1,6 @@
 """Open sides that keep values from step to step: their state in both engines, in restarts, and beside land."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -52,6 +53,18 @@ def test_a_resumed_run_is_the_same_bit_for_bit(kind, tmp_path):
     second.run(steps=3)
     for name, values in whole.state:
         np.testing.assert_array_equal(np.asarray(second.state[name]), np.asarray(values))
+
+
+def test_derivatives_are_finite_where_the_water_is_at_rest_in_single_precision():
+    """The squares of differences that divide are 0 there, and their inverse is squared in a derivative."""
+    model = sw.ShallowWater(GRID, 500.0, boundaries=SIDES["radiation"], engine="arrays", dtype="float32")
+    stepper, rest = sw.AB2(20.0), model.at_rest()
+    dynamics = model.dynamics(stepper, steps=3)
+
+    def level(eta):
+        return sw.integrate(dynamics, stepper, rest.replace(eta=eta), 3)[0].eta[4, 4]
+
+    assert np.isfinite(np.asarray(jax.jit(jax.grad(level))(rest.eta))).all()
 
 
 def test_schemes_that_cannot_carry_what_a_side_keeps_refuse_it():

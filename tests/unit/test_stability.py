@@ -194,6 +194,11 @@ def test_limits_come_tightest_first_and_add_up():
     assert [limit.dt for limit in found] == sorted(limit.dt for limit in found)
     assert sw.largest_time_step(found) == pytest.approx(1 / sum(1 / limit.dt for limit in found))
     assert sw.largest_time_step(model, sw.AB3(1.0)) == sw.largest_time_step(found)
+    for tracers, alone in (((), []), ((sw.Tracer("dye", diffusivity=10.0),), ["dye"])):  # which adds up with no other
+        still = sw.ShallowWater(plane(), 50.0, tracers=tracers)
+        limits = sw.limits(still, sw.SemiImplicit(10.0))
+        assert len(limits) == len(alone) and all(limit.alone for limit in limits)
+        assert sw.largest_time_step(limits) == min([np.inf, *(limit.dt for limit in limits)])
 
 
 def test_cells_that_shrink_to_a_pole_set_the_limit_there():

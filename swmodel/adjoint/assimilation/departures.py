@@ -32,7 +32,7 @@ from ..controls.controls import ControlDict
 from ..controls.transforms import Patterns
 from ..costs.marks import SquaresOfMaxima
 from ..costs.misfits import SumOfMisfits
-from ..costs.tile_costs import SquaresOfSums
+from ..costs.tile_costs import AtInstants, Squares, SquaresOfSums
 from ..problem import Problem
 from .linear_model import LinearModel, everywhere
 from .minimise import Space, unit_vectors
@@ -139,6 +139,18 @@ class DeparturesOfMaxima(DeparturesOfSums):
         return np.where(self.weights > 0, np.asarray(readings, float), -np.inf)
 
 
+class DeparturesOfInstants(Departures):
+    """The departures d (steps, 1, gauges) of AtInstants, one of each reading."""
+
+    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
+        own = cost.step, cost.share, cost.observed, cost.per_deviation
+        step, *rows = next(iter(communicator.tiles(own).values()))
+        tables = np.zeros((3, cost.steps, 1, len(step)))
+        tables[:, np.asarray(step), 0, np.arange(len(step))] = rows
+        self.share, self.observed, per_deviation = tables
+        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
+
+
 class DeparturesOfParts(Departures):
     """The departures d (n,) of a SumOfMisfits: those of all its parts, one after the other."""
 
@@ -190,11 +202,17 @@ class DeparturesOfParts(Departures):
 
 
 def departures_of(cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None) -> Departures:
-    """The departures of the TileCost of a misfit; arguments as for Departures."""
-    if isinstance(cost, SumOfMisfits):
-        return DeparturesOfParts(cost, communicator, kept)
-    made = {SquaresOfSums: DeparturesOfSums, SquaresOfMaxima: DeparturesOfMaxima}.get(type(cost), Departures)
-    return made(cost, communicator, kept)
+    """The departures of the TileCost of a misfit; arguments as for Departures. Raises ConfigError for another cost."""
+    kinds: dict[type, type[Departures]] = {
+        Squares: Departures,
+        SquaresOfSums: DeparturesOfSums,
+        SquaresOfMaxima: DeparturesOfMaxima,
+        AtInstants: DeparturesOfInstants,
+        SumOfMisfits: DeparturesOfParts,
+    }
+    if type(cost) not in kinds:
+        raise ConfigError(f"a {type(cost).__name__} compares no observations with readings; give a misfit.")
+    return kinds[type(cost)](cost, communicator, kept)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -294,6 +294,7 @@ class AtInstants(OneOfEach):
         step: n_k (count,), numbers of states counted from `first`.
         share: a_k (count,), from 0 to 1.
         observed, per_deviation: y_k and 1 / s_k, (count,).
+        steps: the number of states that count.
     """
 
     reader: Any
@@ -302,6 +303,7 @@ class AtInstants(OneOfEach):
     observed: jax.Array
     per_deviation: jax.Array
     first: int = static()
+    steps: int = static()
 
     def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
         row = self.step - (first_step - self.first)

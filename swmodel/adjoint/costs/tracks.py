@@ -171,7 +171,7 @@ class TrackMisfit(Cost):
         reader = GaugeReader.at({f"point {k}": at for k, at in enumerate(zip(x, y))}, model)
         step: Any = model.communicator.place(lambda rank: row)
         shares, observed, per_deviation = (everywhere(model, x) for x in (share, value, 1.0 / deviation))
-        return AtInstants(reader, step, shares, observed, per_deviation, first_step + 1)
+        return AtInstants(reader, step, shares, observed, per_deviation, first_step + 1, steps)
 
     def title(self) -> str:
         return f"misfit to {self.tracks.x.size:,} points of tracks"
