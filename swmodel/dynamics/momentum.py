@@ -20,14 +20,15 @@ doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..defaults import EARTH_ROTATION
 from ..fields.field import AbstractField, east, mean_x, mean_xy, mean_y, north, south, west
 from ..fields.methods import Named
-from ..fields.parameters import check_fields, parameter
+from ..fields.parameters import parameter
+from ..fields.state import pytree
 from ..grids.grid import Grid
 
 if TYPE_CHECKING:
@@ -62,19 +63,26 @@ class Coriolis(Named, abc.ABC):
     uniform: ClassVar[bool] = False
     spherical: ClassVar[bool | None] = None
 
-    def __post_init__(self):
-        check_fields(self)
-
     @abc.abstractmethod
-    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
-        """f [s-1] at the corners north of `rows` of a grid, a number or (rows, 1).
+    def at_y(self, y: Any) -> Any:
+        """f [s-1] at y, in the units of the grid's coordinate and also beyond the grid: an array or a number.
+
+        On Cartesian grids y may be an array of JAX.
+        """
+
+    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray:
+        """f [s-1] at the corners north of `rows` of a grid, () or (rows, 1).
 
         Raises:
             ValueError: where the grid is spherical and f is for Cartesian ones, or the other way round.
         """
+        if self.spherical is not None and self.spherical != grid.spherical:
+            fitting = "RotatingSphere() there" if grid.spherical else "FPlane or BetaPlane there"
+            raise ValueError(f"{type(self).__name__} was given with a {type(grid).__name__}; use {fitting}.")
+        return np.asarray(self.at_y(_corner_y(grid, rows)))
 
 
-@dataclasses.dataclass(frozen=True)
+@pytree
 class FPlane(Coriolis):
     """f = f0 everywhere."""
 
@@ -82,11 +90,11 @@ class FPlane(Coriolis):
 
     uniform = True
 
-    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
-        return np.float64(self.f0)
+    def at_y(self, y: Any) -> Any:
+        return self.f0
 
 
-@dataclasses.dataclass(frozen=True)
+@pytree
 class BetaPlane(Coriolis):
     """f = f0 + beta (y - y0), on a Cartesian grid."""
 
@@ -96,13 +104,11 @@ class BetaPlane(Coriolis):
 
     spherical = False
 
-    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
-        if grid.spherical:
-            raise ValueError("BetaPlane was given with a SphericalGrid; use RotatingSphere() there.")
-        return self.f0 + self.beta * (_corner_y(grid, rows) - self.y0)
+    def at_y(self, y: Any) -> Any:
+        return self.f0 + self.beta * (y - self.y0)
 
 
-@dataclasses.dataclass(frozen=True)
+@pytree
 class RotatingSphere(Coriolis):
     """f = 2 Omega sin(latitude), on a spherical grid."""
 
@@ -110,10 +116,8 @@ class RotatingSphere(Coriolis):
 
     spherical = True
 
-    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
-        if not grid.spherical:
-            raise ValueError("RotatingSphere was given with a CartesianGrid; use FPlane or BetaPlane there.")
-        return 2.0 * self.rate * np.sin(np.deg2rad(np.clip(_corner_y(grid, rows), -90.0, 90.0)))
+    def at_y(self, y: Any) -> Any:
+        return 2.0 * self.rate * np.sin(np.deg2rad(np.clip(y, -90.0, 90.0)))
 
 
 SADOURNY = "Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2"

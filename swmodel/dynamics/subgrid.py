@@ -124,9 +124,7 @@ def subgrid_on(floor: "Floor", halo: int, open_sides: tuple[str, ...] = ()) -> S
         return None
     bed, grid, communicator = floor.bed, floor.domain.grid, floor.domain.communicator
     modes = ["wrap" if periodic else "edge" for periodic in (grid.periodic_y, grid.periodic_x)]
-    near = np.zeros(grid.shape, bool)
-    for side in open_sides:
-        near[NEXT_TO[side]] = True
+    near = _even(grid.shape, open_sides)
 
     def make(rank):
         box = communicator.decomposition(grid.shape).box(rank)
@@ -150,6 +148,29 @@ def changed_level(how: str, level: jax.Array, floor: "Floor", open_sides: tuple[
         return jnp.maximum(level, -depth) if how == "stored" else level
     fields: Any = (as_tile_field(x, "h") for x in (level, depth, floor.domain.cut(floor.wet)))
     return getattr(subgrid, how)(*fields).interior
+
+
+def level_of_cell(h: float, cell: tuple[int, int], floor: "Floor", open_sides: tuple[str, ...] = ()) -> float:
+    """The level [m] of the water h [m] in a cell (row, column) of the whole grid.
+
+    Args:
+        h: its volume over the area of the cell.
+        cell: the cell.
+        floor: the Floor of a model whose shores move.
+        open_sides: of the model.
+    """
+    place = tuple(np.array([k]) for k in cell)
+    if floor.bed is None or _even(floor.domain.grid.shape, open_sides)[cell]:
+        return h - float(floor.depth.at(*place)[0])
+    return float(floor.bed.level_of(h).at(*place)[0])
+
+
+def _even(shape, open_sides):
+    """Where cells (ny, nx) count as even, whatever their bed."""
+    near = np.zeros(shape, bool)
+    for side in open_sides:
+        near[NEXT_TO[side]] = True
+    return near
 
 
 class Sections:

@@ -119,7 +119,7 @@ class System:
     )
     coriolis: Any = declare(
         OTHER,
-        argument=Part(("at",), "FPlane(f0=1e-4)", optional=True),
+        argument=Part(("at", "at_y"), "FPlane(f0=1e-4)", optional=True),
         label="Coriolis",
         shared="kind of Coriolis force",
         recorded="part",

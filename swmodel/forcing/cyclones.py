@@ -27,6 +27,7 @@ from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..dynamics.clock import Moments, Time
 from ..dynamics.domain import Domain
 from ..dynamics.layer import LayerFlow, gradient
+from ..dynamics.momentum import FPlane
 from ..dynamics.stages import Exchange
 from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError
@@ -228,19 +229,13 @@ class Cyclone(Forcing):
             "metres": placed(lambda x, y: degree * np.cos(np.deg2rad(y)) if grid.spherical else 1.0),
         }
         if not grid.spherical:
-            coordinates |= {name: domain.cut(values) for name, values in self._rotation(domain).items()}
+            rotation = domain.coriolis if self.coriolis is None else FPlane(self.coriolis)
+            coordinates["rotation"] = jax.tree.map(domain.cut, rotation or FPlane(WITHOUT_ROTATION))
         placed_lines = {name: domain.cut(np.asarray(getattr(self, name), float)) for name in self.lines}
         return replaced(
             self,
             {**placed_lines, "coordinates": coordinates | {"degree": domain.cut(degree)}, "spherical": grid.spherical},
         )
-
-    def _rotation(self, domain):
-        """{"corner_y": of the rows of corners [m], "f": there [s-1]}, (ny + 1,) each."""
-        f, rows = self.coriolis, np.arange(-1, domain.grid.ny)
-        if f is None:
-            f = WITHOUT_ROTATION if domain.coriolis is None else domain.coriolis.at(domain.grid, rows)
-        return {"corner_y": domain.grid.y_edges, "f": np.broadcast_to(np.ravel(f), rows.shape).astype(float)}
 
     def points(self, communicator: Communicator) -> np.ndarray:
         """The moments of the track's points [s]."""
@@ -256,8 +251,7 @@ class Cyclone(Forcing):
         return replaced(self, {"times": tuple(moments.tolist()), **tables, **lines})
 
     def prepare(self, exchange: Exchange) -> Self:
-        ready = {name: exchange.parameter(x, "h") for name, x in self.coordinates.items()}
-        return replaced(self, {"coordinates": ready})
+        return replaced(self, {"coordinates": jax.tree.map(exchange.parameter, self.coordinates)})
 
     def centre(self, time: Time) -> dict[str, jax.Array]:
         """{name: value at a Time} of the lines of the track, and the motion of the centre: dx, dy [units s-1]."""
@@ -282,11 +276,7 @@ class Cyclone(Forcing):
         power = (self._radius(at, east, north, r) / r).map(lambda ratio: jnp.exp(at["b"] * jnp.log(ratio)))
         deficit = self.ambient_pressure - at["central_pressure"]
         core = power.map(lambda p: jnp.exp(-p))
-        f = (
-            2.0 * EARTH_ROTATION * jnp.sin(jnp.deg2rad(at["y"]))
-            if spherical
-            else jnp.interp(at["y"], c["corner_y"], c["f"])
-        )
+        f = 2.0 * EARTH_ROTATION * jnp.sin(jnp.deg2rad(at["y"])) if spherical else c["rotation"].at_y(at["y"])
         speed, largest = self._speed(r, power * core, at["b"] * deficit / self.air_density, f)
         turn, angle = jnp.where(f >= 0, 1.0, -1.0).astype(f.dtype), jnp.deg2rad(self.inflow)
         round_, inwards = turn * jnp.cos(angle) * self.reduction, jnp.sin(angle) * self.reduction

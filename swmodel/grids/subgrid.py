@@ -90,6 +90,16 @@ class FineBed:
         weights = 1.0 + np.arange(self.ratio**2.0).reshape(1, self.ratio, 1, self.ratio) / self.ratio**2
         return self.of_cells(lambda depth: (weights * depth).mean(axis=(1, 3)))
 
+    def level_of(self, h: float) -> GridValues:
+        """The level [m] of the water h [m] in each cell, by its table."""
+        lines = line_shares(self.ratio)
+
+        def level(depth):
+            beds = depth.transpose(1, 3, 0, 2).reshape(-1, depth.shape[0], depth.shape[2])
+            return np.min([h / f - d for f, d in zip(lines, _of_deepest(beds, lines))], axis=0)
+
+        return self.of_cells(level)
+
     def tables(self, cut: Callable, level_bed: np.ndarray) -> Tables:
         """The Tables of a tile.
 
@@ -103,15 +113,20 @@ class FineBed:
         )
         mean = beds.mean(axis=(0, 1))
         beds = np.where(level_bed, mean, beds)
-        deepest = -np.sort(-beds.reshape(-1, *mean.shape), axis=0)
-        counts = [round(share * len(deepest)) for share in line_shares(self.ratio)]
-        cells = tuple(deepest[:count].mean(axis=0) - mean for count in counts[:-1])
+        shares = line_shares(self.ratio)[:-1]
+        cells = tuple(d - mean for d in _of_deepest(beds.reshape(-1, *mean.shape), shares))
         uneven = (beds != beds[:1, :1]).any(axis=(0, 1))
         east, north = (_beyond(beds, axis) for axis in (-1, -2))
         along_x = _sills(beds[:, -1], east[:, 0], mean, _beyond(mean, -1))
         along_y = _sills(beds[-1], north[0], mean, _beyond(mean, -2))
         between_x, between_y = (np.asarray(uneven | _beyond(uneven, axis), float) for axis in (-1, -2))
         return Tables(cells, along_x, along_y, (between_x, between_y))
+
+
+def _of_deepest(beds, shares):
+    """d_m of the shares f_m of fine depths (n, ...)."""
+    deepest = -np.sort(-beds, axis=0)
+    return [deepest[: round(share * len(deepest))].mean(axis=0) for share in shares]
 
 
 def _beyond(values, axis):

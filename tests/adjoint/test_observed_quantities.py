@@ -26,6 +26,7 @@ from swmodel.adjoint.costs.misfits import (
 from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks, read_tracks
 from swmodel.config.adjoint import COSTS as COSTS_IN_FILES
 from swmodel.config.parts import part_of
+from swmodel.dynamics.subgrid import changed_level
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import State
 from swmodel.forcing.constituents import nodal, period
@@ -171,6 +172,34 @@ def test_marks_on_land_that_stays_dry_count_by_the_height_of_their_bed_and_are_n
     assert marks_in_water(outside, beach)[1] == ["above"]
     with pytest.raises(DataError, match="the mark 'pier' has longitude and latitude, and the grid has x and y"):
         marks_in_water({"pier": dataclasses.replace(marks["pier"], spherical=True)}, beach)
+
+
+def test_marks_in_a_channel_narrower_than_a_cell_are_dry_only_below_its_bed():
+    """Land at 2 m with a channel at -1 m: its water lies below the mean bed of the cells, 0.5 m."""
+    grid = sw.CartesianGrid(6, 3, (0.0, 60.0), (0.0, 30.0))
+    fine = np.full((6, 12), -2.0)
+    fine[2] = 1.0
+    valley = sw.ShallowWater(
+        grid,
+        sw.topography(fine, grid, subgrid=2),
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(thin=1e-3, highest=3.0),
+        boundaries=sw.Flather(("east",)),
+        communicator="serial",
+        dtype="float64",
+    )
+    places = {"channel": (24.0, 12.0), "bank": (24.0, 18.0), "east": (56.0, 12.0)}
+    marks = {name: Mark(place, 0.4, of_depth=True) for name, place in places.items()}
+    found, _ = marks_in_water(marks, valley)
+    assert [mark.height for mark in found.values()] == pytest.approx([-1.0 + 0.4, 2.0 + 0.4, -1.0 + 0.4])
+    film = changed_level("shown", jnp.asarray(1e-3 - valley.depth), valley.sea_floor, valley.open_sides)
+    assert [mark.ground for mark in found.values()] == pytest.approx([float(film[1, i]) for i in (2, 2, 5)], abs=1e-8)
+    assert film[1, 2] == pytest.approx(-1.0 + 1e-3 / 0.5) and film[1, 5] == pytest.approx(0.5 + 1e-3)
+    assert dry(found, [-0.99, -1.0, 0.5]) == ["bank", "east"]
+    misfit = MarkMisfit({"channel": marks["channel"]}).on_tile(valley, DT, FIRST, STEPS)
+    readings = np.full((STEPS, 1), -0.9)
+    assert departures_of(misfit, valley.communicator).about(readings).linear(readings) == -0.9
+    assert jax.grad(lambda acc: misfit.value(acc, None))(jnp.full((1, 1), -0.9)) == pytest.approx(-0.9 - (0.4 - 1.0))
 
 
 def near(**changes):

@@ -302,6 +302,19 @@ def test_a_cyclone_on_a_plane_turns_with_the_f_of_the_model_at_its_centre(coriol
     assert sign * wind_y[2, 6] > 10.0 and sign * wind_y[2, 2] < -10.0
 
 
+def test_a_grid_that_does_not_hold_the_centre_of_a_cyclone_has_the_wind_of_one_that_does():
+    """As a nest north of the equator and the grid around it, of a storm in the south."""
+    track = {"times": (0.0, 3600.0), "x": (4.5e5, 4.5e5), "y": (-2.5e5, -2.5e5), "central_pressure": 95e3}
+    winds = []
+    for first, rows in ((-9, 18), (0, 9)):
+        grid = sw.CartesianGrid(9, rows, (0.0, 9e5), (first * 1e5, 9e5))
+        cyclone = sw.Cyclone(**track, radius=8e4)
+        model = sw.ShallowWater(grid, 50.0, coriolis=sw.BetaPlane(0.0, 2e-11), forcing=cyclone, engine="arrays")
+        winds.append(np.stack(fields(model, 0.0))[:, -9:])
+    np.testing.assert_allclose(winds[1], winds[0], rtol=1e-12, atol=1e-12)
+    assert winds[0][2, 0, 6] < -1.0  # clockwise
+
+
 @pytest.mark.parametrize(
     ("name", "units", "needed"),
     [
