@@ -20,7 +20,7 @@ import xarray as xr
 from ..defaults import EARTH_RADIUS
 from ..errors import PlotError
 from ..grids.grid import CartesianGrid, SphericalGrid
-from ..output import STATISTICS
+from ..output import BLOCKS, STATISTICS
 from .mesh import Mesh, mesh_on
 
 STORMS = {"cyclone", "wind", "air_pressure"}
@@ -349,6 +349,21 @@ def _line(dataset, centre, face):
     if face not in dataset.variables:
         raise PlotError(f"mesh_of: {_source(dataset)} has one cell along {centre[0]} and no {face}; write {face} too.")
     return centres, 2 * float(dataset[face].values[-1] - centres[-1])
+
+
+def check_cells(who: str, dataset: xr.Dataset) -> None:
+    """Raise PlotError for a file of means over blocks, from which nothing that is not linear in fields follows."""
+    if has_blocks(dataset):
+        n = int(dataset.attrs[BLOCKS])
+        raise PlotError(
+            f"{who}: {_source(dataset)} has means over blocks of {n} x {n} cells, from which it does not follow; give "
+            "a file without coarsen."
+        )
+
+
+def has_blocks(dataset: xr.Dataset) -> bool:
+    """Whether the fields of a file are means over blocks of cells."""
+    return BLOCKS in dataset.attrs
 
 
 def wet_cells(dataset: xr.Dataset) -> np.ndarray:
