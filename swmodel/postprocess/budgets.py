@@ -1,13 +1,15 @@
 """Budgets of a run: volume, energy, enstrophy over time, and transports, with the C-grid's own means and areas.
 
     kinetic energy       density sum area h K,  K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area)   [J]
-    potential energy     density g sum area eta^2 / 2                                                     [J]
+    potential energy     density g sum area (eta^2 - b^2) / 2,  b = max(height of the ground, 0)           [J]
     enstrophy            sum area_q zeta^2 / 2                                                             [m2 s-2]
     potential enstrophy  sum (volume round a corner) q^2 / 2,  q = (f + zeta) / h_q                        [m s-2]
 
 These are the sums that the energy- and enstrophy-conserving schemes conserve (Sadourny 1975,
-doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0 at
-the first corner, in the south-west.
+doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). Potential energy is that above the water at rest, which is level
+at 0: ground above it has none, and an emptied basin below it has that of the water which is missing. The mean elevation
+is that of the cells which are under water at the time. The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0
+at the first corner, in the south-west.
 """
 
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ from ..errors import PlotError
 from . import layered, style
 from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity, wet_area
 from .files import check_cells, has_blocks, mesh_of, nearest, scaled, seconds, snapshot, wet_cells
+from .inundation import under_water
 
 __all__ = [
     "budgets",
@@ -107,8 +110,10 @@ def _volumes(dataset, mesh, record):
     sums = {"volume": (area * np.nan_to_num(thickness(dataset, record))).sum()}
     if "infiltrated" in dataset:
         sums["infiltrated"] = (area * np.nan_to_num(snapshot(dataset, "infiltrated", record))).sum()
-    if not has_rigid_lid(dataset):
-        sums["mean_elevation"] = (area * np.nan_to_num(snapshot(dataset, "eta", record))).sum() / area.sum()
+    moving_shore = "film_thickness" in dataset.attrs  # where levels of dry cells are those of the ground
+    if not has_rigid_lid(dataset) and not (moving_shore and has_blocks(dataset)):
+        covered = area * under_water(dataset, record) if moving_shore else area
+        sums["mean_elevation"] = (covered * np.nan_to_num(snapshot(dataset, "eta", record))).sum() / covered.sum()
     return sums
 
 
@@ -128,7 +133,8 @@ def _energies(dataset, mesh, record, constants):
         "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum(),
     }
     if gravity is not None and not has_rigid_lid(dataset):
-        sums["potential_energy"] = 0.5 * density * gravity * (area * eta**2).sum()
+        ground = np.maximum(eta - h, 0.0)
+        sums["potential_energy"] = 0.5 * density * gravity * (area * (eta**2 - ground**2)).sum()
     if coriolis is not None:
         volume = corner_sum(area * h, mesh)
         q = (coriolis + zeta) * corner_sum(area, mesh) / np.where(volume > 0, volume, np.inf)
