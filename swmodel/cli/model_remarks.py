@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import cftime
-import jax
 import numpy as np
 
 from ..config import Experiment
 from ..config.series import CnoidalSection, SolitarySection
 from ..fields.parameters import in_utc
-from ..fields.parts import positions_of
+from ..fields.parts import values_of
 from ..fields.state import State
 from ..forcing.constituents import drift
-from ..forcing.tides import LARGEST, Harmonics, middle_latitude
+from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
@@ -42,18 +41,9 @@ def model_remarks(experiment: Experiment, model: Any) -> list[str]:
     ]
 
 
-def _values(model: Any, kind: type) -> Iterator[tuple[str, str, Any]]:
-    """(name, units, value) of the values of a kind that are parameters of a model, or within them."""
-    fits = lambda x: isinstance(x, kind)  # noqa: E731
-    for name, part in model.named_parts():
-        for key in positions_of(type(part)):
-            for value in filter(fits, jax.tree.leaves(getattr(part, key), is_leaf=fits)):
-                yield f"{name}.{key}", part.units_of(key), value
-
-
 def _high_tides(model: Any) -> Iterator[str]:
     """A warning of each tide that is higher than half of the limit at which it is refused, on the tiles here."""
-    for name, units, tide in _values(model, Harmonics):
+    for name, units, tide in values_of(model, Harmonics):
         for constituent, amplitude in tide.amplitude.items() if units in LARGEST else ():
             tiles = model.communicator.tiles([amplitude]).values()
             if (highest := max(float(np.max(np.abs(x))) for (x,) in tiles)) > 0.5 * LARGEST[units]:
@@ -66,7 +56,7 @@ def _high_tides(model: Any) -> Iterator[str]:
 def _drifts(run: Any, model: Any) -> Iterator[str]:
     """A warning of each tide whose nodal factors, those of the start, are off by a hundredth during the run."""
     tides = [(name, getattr(part, "constituents", ()), None) for name, part in model.named_parts()]
-    tides += [(name, tide.names, middle_latitude(model.grid)) for name, _, tide in _values(model, Harmonics)]
+    tides += [(name, tide.names, tide.latitude) for name, _, tide in values_of(model, Harmonics)]
     for name, names, latitude in tides:
         off = {} if run.start is None else {each: drift(each, in_utc(run.start), run.until, latitude) for each in names}
         worst = max(off, key=lambda each: off[each], default=None)
@@ -81,7 +71,7 @@ def _drifts(run: Any, model: Any) -> Iterator[str]:
 def _gaps(run: Any, model: Any) -> Iterator[str]:
     """A warning of the longest gap in each series of records that are equally spaced elsewhere."""
     series = {name: each.times for name, each in named_series(model).items() if each.source and not each.cycle}
-    for name, _, table in _values(model, Table):
+    for name, _, table in values_of(model, Table):
         series[name] = table.points(model.communicator)
     for name, times in series.items():
         intervals = np.diff(times)

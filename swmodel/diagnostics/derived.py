@@ -85,16 +85,28 @@ def total(field: Field, flow: LayerFlow, ordered: bool = False) -> jax.Array:
     return flow.equations.communicator.sum(jnp.sum(own), ordered=ordered)
 
 
+def _rest_level(flow):
+    """The level of the water at rest [m]: 0, or the height of land that may be flooded, a Field at h."""
+    if flow.equations.film is None:
+        return 0.0
+    return flow.equations.depth_at(flow.time).map(lambda depth: jnp.maximum(-depth, 0.0))
+
+
 def volume(flow: LayerFlow) -> jax.Array:
     """The water above rest in all layers, sum of area (h - H) [m3]: constant in a closed domain."""
     last = flow.layers[-1 if over_deep_water(flow.equations.layers) else 0]
-    return total(flow.geometry.wet_area * last.eta, flow)
+    return total(cast(Field, flow.geometry.wet_area * (last.eta - _rest_level(flow))), flow)
 
 
 def energies(flow: LayerFlow) -> tuple[list, list]:
-    """(kinetic h K of each layer, potential g_k eta_k^2 / 2 of each interface) over density [m3 s-2], Fields at h."""
+    """(kinetic h K of each layer, potential g_k eta_k^2 / 2 of each interface) over density [m3 s-2], Fields at h.
+
+    Potential energy is that above the water at rest, so that dry ground above it has none.
+    """
     kinetic = [layer.h * layer.kinetic_energy for layer in flow.layers]
-    potential = [0.5 * g * (x.eta * x.eta) for g, x in zip(flow.equations.level_gravities, flow.layers)]
+    rest = [_rest_level(flow)] + [0.0] * (len(flow.layers) - 1)
+    levels = zip(flow.equations.level_gravities, flow.layers, rest)
+    potential = [0.5 * g * (x.eta * x.eta - r * r) for g, x, r in levels]
     return kinetic, potential
 
 

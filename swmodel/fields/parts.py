@@ -16,7 +16,10 @@ import functools
 import inspect
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import jax
 
 from ..errors import ConfigError
 from .methods import Named, code_of, is_shipped
@@ -162,6 +165,15 @@ def units_of(cls: type, name: str) -> str:
     """The units that a class declares for a parameter, "" where it declares none."""
     rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(as_pytree(cls))}
     return getattr(rules.get(name), "units", "")
+
+
+def values_of(model: Any, kind: type) -> Iterator[tuple[str, str, Any]]:
+    """(name, units, value) of the values of a kind that are parameters of a model's parts, or within them."""
+    fits = lambda x: isinstance(x, kind)  # noqa: E731
+    for name, part in model.named_parts():
+        for key in positions_of(type(part)):
+            for value in filter(fits, jax.tree.leaves(getattr(part, key), is_leaf=fits)):
+                yield f"{name}.{key}", part.units_of(key), value
 
 
 def snake_case(name: str) -> str:

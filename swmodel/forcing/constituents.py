@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..fields.parameters import in_utc
+from ..grids.grid import Grid
 
 # Amplitude of the equilibrium tide [m] and 1 + k - h, the share that is left by the tide of the solid Earth: Arbic et
 # al. (2004), doi:10.1016/j.dsr2.2004.09.014, table 1.
@@ -27,6 +28,8 @@ EQUILIBRIUM = {
     "MF": (0.042041, 0.693), "MM": (0.022191, 0.693),
 }  # fmt: skip
 MAJOR = "M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1"
+MIDDLE = 45.0  # [degrees] of latitude, for planes
+WIDE = 60.0  # [degrees]: no latitude stands for a grid that spans more
 LEAST_LATITUDE = 5.0  # [degrees], for nodal factors
 SPECIES = {"MF": 0, "MM": 0}
 # {name: (of 1 and cos N in f [1], of sin N, sin 2N and sin 3N in u [degrees])}, N the longitude of the moon's node
@@ -93,6 +96,17 @@ def periods(names: tuple[str, ...]) -> np.ndarray:
 def species(name: str) -> int:
     """0, 1 or 2: whether an equilibrium constituent is of long period, diurnal or semidiurnal."""
     return SPECIES.get(name, int(name[-1]) if name[-1:].isdigit() else 0)
+
+
+def middle_latitude(grid: Grid) -> float | None:
+    """The latitude in the middle of a grid [degrees], for nodal factors; that of a plane is taken as 45.
+
+    None of a grid that spans more than 60 degrees: nodal factors are then those without satellites of third degree.
+    """
+    if not grid.spherical:
+        return MIDDLE
+    south, north = grid.y_edges[[0, -1]]
+    return float(0.5 * (south + north)) if north - south <= WIDE else None
 
 
 @functools.cache

@@ -30,15 +30,13 @@ from ..dynamics.terms import TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError, ended
 from ..fields.field import AbstractField, Scalar, Value
 from ..fields.parameters import Moment, Number, array_of, check_arguments
+from ..fields.parts import values_of
 from ..fields.state import pytree, replace, static
-from ..grids.grid import Grid
 from ..grids.windows import GridValues
-from .constituents import distinct, nodal, periods
+from .constituents import distinct, middle_latitude, nodal, periods
 
 LARGEST = {"m": 20.0, "m s-1": 20.0}  # more than any amplitude of a constituent; the highest are 6 m and 5 m s-1
 MOST_DEGREES = 720.0  # of phase lags
-MIDDLE = 45.0  # [degrees] of latitude, for planes
-WIDE = 60.0  # [degrees]: no latitude stands for a grid that spans more
 _RULES = {
     "start": Moment(),
     "ramp": Number(None, "s", minimum=0.0),
@@ -66,15 +64,16 @@ def ramp_rate_at(time: Time, length: float) -> Value:
     return 0.5 * np.pi / length * jnp.sin(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
 
 
-def middle_latitude(grid: Grid) -> float | None:
-    """The latitude in the middle of a grid [degrees], for nodal factors; that of a plane is taken as 45.
+def tides_of(model: Any) -> tuple[tuple[str, ...], float | None]:
+    """(the constituents of a model's tides and tidal potential, the latitude of their nodal factors [degrees] or None).
 
-    None of a grid that spans more than 60 degrees: nodal factors are then those without satellites of third degree.
+    The latitude is that of the first tide; None of a potential alone, and the middle of the grid without tides.
     """
-    if not grid.spherical:
-        return MIDDLE
-    south, north = grid.y_edges[[0, -1]]
-    return float(0.5 * (south + north)) if north - south <= WIDE else None
+    model = getattr(model, "models", [model])[0]
+    tides = [tide for _, _, tide in values_of(model, Harmonics)]
+    named = [*(tide.names for tide in tides), *(getattr(part, "constituents", ()) for _, part in model.named_parts())]
+    names = tuple(dict.fromkeys(name for each in named for name in each))
+    return names, tides[0].latitude if tides else None if names else middle_latitude(model.grid)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,9 +163,7 @@ class Tide:
             Number(position, units, minimum=0.0, maximum=most, steady=True),
             Number(position, "degrees", minimum=-MOST_DEGREES, maximum=MOST_DEGREES, steady=True),
         )
-        grid = domain.grid
-        latitude = middle_latitude(grid)
-        latitude = latitude if self.latitude is None else float(self.latitude)
+        latitude = middle_latitude(domain.grid) if self.latitude is None else float(self.latitude)
         factors = {key: nodal(key, self.start, latitude) for key in self.constituents}
 
         def part(which, k):
@@ -185,6 +182,7 @@ class Tide:
             ramp=float(self.ramp),
             level=None if level is None else _on_tile(level, position, domain, f"{name}: level", rule),
             anomaly=None if anomaly is None else tile_array(anomaly, position, domain, f"{name}: anomaly", rule),
+            latitude=latitude,
         )
 
 
@@ -227,6 +225,7 @@ class Harmonics(TimeVarying):
         ramp: [s].
         level: number or tile array, or None.
         anomaly: a number, a tile array, a Series or a TimeVarying, or None.
+        latitude: of the nodal factors [degrees], or None.
     """
 
     amplitude: dict[str, Any]
@@ -237,6 +236,7 @@ class Harmonics(TimeVarying):
     ramp: float = static(default=0.0)
     level: Any = None
     anomaly: Any = None
+    latitude: float | None = dataclasses.field(default=None, metadata={"static": True, "of_grid": True})
 
     uses_time = True
 

@@ -23,17 +23,18 @@ HALO = 2  # cells: potential vorticity at the corners of all cells needs two
 
 
 def volume(model: ShallowWater, state: State) -> float:
-    """The volume of the water above rest, sum of area eta over all wet cells [m3]; collective.
+    """The volume of the water above rest, sum of area (eta - b) over all wet cells [m3]; collective.
 
-    It is constant in a domain without open sides.
+    b is the height of land that may be flooded, and 0 elsewhere. It is constant in a domain without open sides.
     """
     return _total(model, state, derived.volume)
 
 
 def energy(model: ShallowWater, state: State, density: float = WATER_DENSITY) -> float:
-    """The energy, density times the sum of area (h K + g eta^2 / 2) over all wet cells [J]; collective.
+    """The energy, density times the sum of area (h K + g (eta^2 - b^2) / 2) over all wet cells [J]; collective.
 
-    K is the mean of u^2 / 2 and v^2 / 2 at a cell's faces, with which the energy-conserving form keeps this sum
+    b is the height of land that may be flooded, and 0 elsewhere: water at rest and dry land above it have no energy. K
+    is the mean of u^2 / 2 and v^2 / 2 at a cell's faces, with which the energy-conserving form keeps this sum
     (Sadourny 1975, doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2).
     """
     return density * _total(model, state, derived.energy)

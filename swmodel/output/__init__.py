@@ -302,6 +302,8 @@ def reserve(descriptor: int, size: int, name: str | Path) -> None:
 # {kind of a product's file with a page of its own: part of the name of a variable that it alone has}
 STATISTICS = {"extremes": "minimum_elevation", "means": "mean_", "harmonics": "_amplitude_"}
 
+BLOCKS = "cells_along_blocks"  # the attribute of files of means over blocks of so many cells along each axis
+
 # The kinds of figures of postprocess/cli.py, and the formats that it chooses by itself.
 KINDS = (
     "tsunami",

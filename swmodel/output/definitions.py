@@ -81,8 +81,8 @@ def define(
     return variable
 
 
-def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
-    """Define the dimensions, coordinates, topology, metrics and cell areas of a grid."""
+def define_grid(dataset: netCDF4.Dataset, grid: Grid, of_water: np.ndarray | None = None) -> None:
+    """Define the dimensions, coordinates, topology, metrics and areas of a grid: of its cells, or `of_water` [m2]."""
     described = metadata.grid_variables(grid)
     for dimensions, _, values in described.values():
         for name, size in zip(dimensions, values.shape):
@@ -90,8 +90,9 @@ def define_grid(dataset: netCDF4.Dataset, grid: Grid) -> None:
                 dataset.createDimension(name, size)
     for name, (dimensions, attributes, values) in described.items():
         define(dataset, name, dimensions, attributes, values)
-    area = np.broadcast_to(grid.area_h, grid.shape)
-    define(dataset, "area", ("yh", "xh"), metadata.AREA, area, compression=1)
+    area = np.broadcast_to(grid.area_h if of_water is None else of_water, grid.shape)
+    about = metadata.AREA if of_water is None else metadata.AREA | {"long_name": "area of the water in the block"}
+    define(dataset, "area", ("yh", "xh"), about, area, compression=1)
 
 
 def define_time(

@@ -23,6 +23,7 @@ from ..dynamics.layers import over_deep_water
 from ..fields.parameters import in_utc
 from ..fields.parts import ModelPart
 from ..fields.variables import OF_LAYERS, OF_LAYERS_OVER_DEEP_WATER, VARIABLES, Variable, named_for, row_of
+from ..forcing.tides import tides_of
 from ..grids.grid import Grid
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
@@ -378,6 +379,7 @@ def run_attributes(simulation: "AbstractSimulation") -> Attributes:
     """The global attributes that describe a run so that it can be repeated."""
     model = simulation.model
     py, px = model.communicator.layout
+    tides, latitude = tides_of(simulation.outermost)
     return {
         "title": simulation.title,
         "source": f"swmodel {VERSION}",
@@ -391,6 +393,8 @@ def run_attributes(simulation: "AbstractSimulation") -> Attributes:
         "gravity": None if model.gravity is None else np.float64(model.gravity),
         **_columns(model),
         "film_thickness": None if model.film is None else np.float64(model.film),  # [m]; cells under less are dry
+        "tidal_constituents": " ".join(tides),
+        "nodal_latitude": latitude if tides else None,
         "nest": simulation.nest or None,
         "nest_boxes": json.dumps(simulation.boxes) if simulation.boxes else None,
         "comment": simulation.scheme.comment,

@@ -8,9 +8,9 @@
 A record that `append` has written survives the end of the process. Other programs can open a file while the run writes
 it.
 
-A field at the centres of a block of n x n cells is the mean over those that may be wet, as is the depth. A block may be
-wet if any of its cells may be. A field at a face of a block is the mean over those of its n faces that touch water. A
-corner keeps its value.
+A field at the centres of a block of n x n cells is the mean over the area of those that may be wet, as is the depth.
+`area` is this area. A block may be wet if any of its cells may be. A field at a face of a block is the mean over those
+of its n faces that touch water. A corner keeps its value.
 """
 
 import dataclasses
@@ -31,8 +31,9 @@ from ..fields.variables import INTERFACES, Variable, layer_of
 from ..grids.grid import Grid
 from ..grids.turns import limits_on
 from ..runtime.signals import LOCK
-from . import Claim, definitions, metadata
+from . import BLOCKS, Claim, definitions, metadata
 from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, fill_dry, variable_name
+from .metadata import Attribute
 from .records import Opening, RecordFile
 
 
@@ -100,8 +101,8 @@ class GridPart:
         """A field of the whole grid (..., ny, nx), in the form of files, on the blocks."""
         array = np.asarray(array)
         dry = np.asarray(dry_points(self.static, self.whole, position))
-        weights = np.broadcast_to(~dry, array.shape[-2:]).astype(float)
-        of_water = self._sums(position, np.where(weights > 0, array, 0.0))
+        weights = np.broadcast_to(~dry, array.shape[-2:]) * (self._relative_area if position == "h" else 1.0)
+        of_water = self._sums(position, weights * np.where(weights > 0, array, 0.0))
         share = self._sums(position, weights)
         return (of_water / np.where(share > 0, share, 1.0)).astype(array.dtype)
 
@@ -112,8 +113,32 @@ class GridPart:
             if variable_name(key) == "wet":
                 fields[key] = self._sums("h", np.asarray(array, float)) > 0
             else:
-                fields[key] = self.cut("h", array)
+                fields[self.row(metadata.variable_of(key))] = self.cut("h", array)
+        if self.coarsen > 1:
+            wet = ~np.asarray(dry_points(self.static, self.whole, "h"))
+            fields["area"] = self._sums("h", np.broadcast_to(wet, self.whole.shape) * self.whole.area_h)
         return fields
+
+    def row(self, row: Variable) -> Variable:
+        """The row of a field of the grid with the CF method of its means over blocks."""
+        of_blocks = {"h": "area: mean where sea", "u": "yh: mean", "v": "xh: mean"}.get(row.position)
+        if self.coarsen == 1 or of_blocks is None:
+            return row
+        of_cells = row.cell_methods.removeprefix("area: mean")
+        return dataclasses.replace(row, cell_methods=f"{of_cells} {of_blocks}".strip())
+
+    @property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """The global attribute of a file of blocks."""
+        return {BLOCKS: np.int32(self.coarsen)} if self.coarsen > 1 else {}
+
+    @functools.cached_property
+    def _relative_area(self):
+        """The areas of cells over the mean of their block, (ny, 1); exactly 1 in blocks of one cell."""
+        relative = np.ones((self.whole.ny, 1))
+        blocks = self.whole.area_h[self.rows].reshape(-1, self.coarsen)
+        relative[self.rows] = (blocks / blocks.mean(axis=1, keepdims=True)).reshape(-1, 1)
+        return relative
 
     def _sums(self, position, array):
         """Sums over the cells or faces of each block; every `coarsen`-th one along a direction of faces."""
@@ -154,7 +179,7 @@ class FieldFile(RecordFile):
         grid: the Grid.
         variables: names from fields.variables, or other rows.
         static: fields that are constant in time, {name or row: (ny, nx)}. "wet" is the land mask, 1 in water; "depth"
-            [m] is (members, ny, nx) if it differs between members.
+            [m] is (members, ny, nx) if it differs between members; "area" [m2] is that of the water in blocks of cells.
         layers: how many there are of the model. Where `variables` has the fields of all of them, such as eta and
             eta_2, they are one variable along the dimension `layer`, and heights of interfaces along `interface`.
         dtype: the dtype of the variables in the file.
@@ -187,7 +212,7 @@ class FieldFile(RecordFile):
         options: Any = {"time": True, "members": members, "compression": compression}
 
         def define(dataset):
-            definitions.define_grid(dataset, grid)
+            definitions.define_grid(dataset, grid, static.get("area"))
             definitions.define_layers(dataset, {"layer": layers} if layers > 1 else {})
             if INTERFACES in joined:
                 definitions.define_layers(dataset, {"interface": layers + 1})

@@ -42,6 +42,7 @@ class AbstractSimulation(abc.ABC):
     """What outputs read of a Simulation (simulation/simulation.py)."""
 
     model: "ShallowWater | Ensemble"
+    outermost: "ShallowWater | Ensemble"  # the model of the outermost grid of a family, else `model`
     scheme: "TimeStepper"  # as the user gave it; `stepper` has arrays
     stepper: "TimeStepper"
     dt: float

@@ -1,13 +1,15 @@
 """Budgets of a run: volume, energy, enstrophy over time, and transports, with the C-grid's own means and areas.
 
     kinetic energy       density sum area h K,  K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area)   [J]
-    potential energy     density g sum area eta^2 / 2                                                     [J]
+    potential energy     density g sum area (eta^2 - b^2) / 2,  b = max(height of the ground, 0)           [J]
     enstrophy            sum area_q zeta^2 / 2                                                             [m2 s-2]
     potential enstrophy  sum (volume round a corner) q^2 / 2,  q = (f + zeta) / h_q                        [m s-2]
 
 These are the sums that the energy- and enstrophy-conserving schemes conserve (Sadourny 1975,
-doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0 at
-the first corner, in the south-west.
+doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). Potential energy is that above the water at rest, which is level
+at 0: ground above it has none, and an emptied basin below it has that of the water which is missing. The mean elevation
+is that of the cells which are under water at the time. The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0
+at the first corner, in the south-west.
 """
 
 from collections.abc import Sequence
@@ -20,8 +22,9 @@ from matplotlib.ticker import MaxNLocator
 from ..errors import PlotError
 from ..grids.turns import corners
 from . import layered, style
-from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity
-from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
+from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity, wet_area
+from .files import check_cells, has_blocks, mesh_of, nearest, scaled, seconds, snapshot, wet_cells
+from .inundation import under_water
 
 __all__ = [
     "budgets",
@@ -60,12 +63,15 @@ def budgets(
 
     Returns:
         xarray.Dataset over time, each variable with its units; under a rigid lid there is neither elevation nor
-        potential energy.
+        potential energy. Means over blocks of cells have volumes and elevations alone: the energy of the means is less
+        than that of the cells.
     """
-    mesh, wet = mesh_of(dataset), wet_cells(dataset)
+    mesh = mesh_of(dataset)
     _need(dataset, ("eta", "u", "v"))
     gravity, coriolis = gravity_of(dataset, gravity), _coriolis(dataset, mesh, coriolis)
-    rows = [_sums(dataset, mesh, wet, k, (gravity, coriolis, density)) for k in range(dataset.sizes["time"])]
+    rows = [_volumes(dataset, mesh, k) for k in range(dataset.sizes["time"])]
+    if not has_blocks(dataset):
+        rows = [row | _energies(dataset, mesh, k, (gravity, coriolis, density)) for k, row in enumerate(rows)]
     units = {
         "volume": "m3",
         "mean_elevation": "m",
@@ -99,31 +105,40 @@ def _coriolis(dataset, mesh, coriolis):
     return 2 * EARTH_ROTATION * np.sin(np.deg2rad(dataset["yq"].values.astype(float)))[:, None]
 
 
-def _sums(dataset, mesh, wet, record, constants):
+def _volumes(dataset, mesh, record):
+    """{name: sum} of what is linear in the fields."""
+    area = wet_area(dataset, mesh)
+    sums = {"volume": (area * np.nan_to_num(thickness(dataset, record))).sum()}
+    if "infiltrated" in dataset:
+        sums["infiltrated"] = (area * np.nan_to_num(snapshot(dataset, "infiltrated", record))).sum()
+    moving_shore = "film_thickness" in dataset.attrs  # where levels of dry cells are those of the ground
+    if not has_rigid_lid(dataset) and not (moving_shore and has_blocks(dataset)):
+        covered = area * under_water(dataset, record) if moving_shore else area
+        sums["mean_elevation"] = (covered * np.nan_to_num(snapshot(dataset, "eta", record))).sum() / covered.sum()
+    return sums
+
+
+def _energies(dataset, mesh, record, constants):
+    """{name: sum} of energies and enstrophies."""
     gravity, coriolis, density = constants
     y_faces = dataset["yq"].values
-    h = np.where(wet, np.nan_to_num(thickness(dataset, record)), 0.0)
-    eta = np.where(wet, np.nan_to_num(snapshot(dataset, "eta", record)), 0.0)
+    wet, area = wet_cells(dataset), wet_area(dataset, mesh)
+    h, eta = (np.nan_to_num(x) for x in (thickness(dataset, record), snapshot(dataset, "eta", record)))
     u, v = (np.nan_to_num(snapshot(dataset, name, record)) for name in "uv")
     if "vorticity" in dataset:  # the model's own includes the slip at its coasts
         zeta = np.nan_to_num(snapshot(dataset, "vorticity", record))
     else:
         zeta = vorticity(u, v, mesh, wet)
-    wet_area = wet * mesh.area
     sums = {
-        "volume": (wet_area * h).sum(),
-        "kinetic_energy": density * (wet_area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
+        "kinetic_energy": density * (area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
         "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum(),
     }
-    if "infiltrated" in dataset:
-        sums["infiltrated"] = (wet_area * np.nan_to_num(snapshot(dataset, "infiltrated", record))).sum()
-    if not has_rigid_lid(dataset):
-        sums["mean_elevation"] = (wet_area * eta).sum() / wet_area.sum()
     if gravity is not None and not has_rigid_lid(dataset):
-        sums["potential_energy"] = 0.5 * density * gravity * (wet_area * eta**2).sum()
+        ground = np.maximum(eta - h, 0.0)
+        sums["potential_energy"] = 0.5 * density * gravity * (area * (eta**2 - ground**2)).sum()
     if coriolis is not None:
-        volume = corner_sum(wet_area * h, mesh)
-        q = (coriolis + zeta) * corner_sum(wet_area, mesh) / np.where(volume > 0, volume, np.inf)
+        volume = corner_sum(area * h, mesh)
+        q = (coriolis + zeta) * corner_sum(area, mesh) / np.where(volume > 0, volume, np.inf)
         sums["potential_enstrophy"] = 0.5 * (volume / 4 * q**2).sum()
     return sums
 
@@ -151,6 +166,7 @@ def streamfunction_on_edges(dataset: xr.Dataset, record: int | None = None) -> n
     A periodic direction has corners at both its ends. Their values differ if a mean flow crosses it.
     """
     _need(dataset, ("u", "v"))
+    check_cells("streamfunction", dataset)
     mesh = mesh_of(dataset)
     records = range(dataset.sizes["time"]) if record is None else [record]
     along_x, along_y = (sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records)))
@@ -189,6 +205,7 @@ def transport(
         times: [s]; all records without them.
     """
     _need(dataset, ("u", "v"))
+    check_cells("transport", dataset)
     mesh = mesh_of(dataset)
     path = _staircase(*_ends(mesh, start, end))
     records = range(dataset.sizes["time"]) if times is None else nearest(dataset, times)

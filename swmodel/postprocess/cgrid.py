@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from .files import Mesh, positions, snapshot
+from .files import Mesh, positions, snapshot, wet_cells
 
 SPEED = "speed"
 
@@ -96,6 +96,11 @@ def fluxes(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.ndar
     along_x = on_faces(h, -1, mesh.periodic_x) * u * mesh.dy
     along_y = on_faces(h, -2, mesh.periodic_y) * v * mesh.dx(dataset["yq"].values)
     return along_x, along_y
+
+
+def wet_area(dataset: xr.Dataset, mesh: Mesh) -> np.ndarray:
+    """The area of the cells that may be wet [m2] (ny, nx), of a block that of such cells in it; 0 on land."""
+    return wet_cells(dataset) * (dataset["area"].values if "area" in dataset else mesh.area)
 
 
 def kinetic_energy(u: np.ndarray, v: np.ndarray, mesh: Mesh, y_faces: np.ndarray) -> np.ndarray:

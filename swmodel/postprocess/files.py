@@ -19,8 +19,9 @@ import xarray as xr
 
 from ..defaults import EARTH_RADIUS
 from ..errors import PlotError
+from ..forcing.constituents import middle_latitude
 from ..grids.grid import CartesianGrid, SphericalGrid
-from ..output import STATISTICS
+from ..output import BLOCKS, STATISTICS
 from .mesh import Mesh, mesh_on
 
 STORMS = {"cyclone", "wind", "air_pressure"}
@@ -169,21 +170,27 @@ def experiment_of(attributes: Mapping[str, Any]) -> tuple[str, dict, pathlib.Pat
 def driving(dataset: xr.Dataset) -> tuple[str, tuple[str, ...]]:
     """(what drives the run, its tidal constituents): "storm", "tide", other "forcing", or "" for a wave from a source.
 
-    They follow from the experiment in the file. Runs that are made in Python have none, and count as those of a wave.
+    They follow from the experiment in the file, and from its attribute `tidal_constituents`, which files of version
+    0.2.0 lack. Runs that are made in Python have no experiment; without tides they count as those of a wave.
     """
     _, experiment, _ = experiment_of(dataset.attrs)
     parts = [*experiment.get("boundary", ()), *experiment.get("forcing", ())]
-    names = [name for part in parts for each in (part, *part.values()) for name in _constituents(each)]
+    values = [each for part in parts for each in (part, *part.values()) if isinstance(each, dict)]
+    named = [name for value in values for name in (*value.get("constituents", ()), *value.get("names", ()))]
+    names = str(dataset.attrs.get("tidal_constituents", "")).split() or named
     kinds = {part.get("type") for part in experiment.get("forcing", ())}
-    if "source" in experiment or not (names or kinds):
+    has_tide = names or "tidal_potential" in kinds or any("atlas" in value for value in values)
+    if "source" in experiment or not (has_tide or kinds):
         return "", ()
-    kind = "storm" if kinds & STORMS else "tide" if names else "forcing"
+    kind = "storm" if kinds & STORMS else "tide" if has_tide else "forcing"
     return kind, tuple(dict.fromkeys(str(name).upper() for name in names))
 
 
-def _constituents(value):
-    """The names of the constituents of a part of an experiment, or of a tide in it."""
-    return value.get("constituents", ()) if isinstance(value, dict) else ()
+def nodal_latitude(dataset: xr.Dataset) -> float | None:
+    """The latitude of the nodal factors of the run's tides [degrees]; of files of version 0.2.0 the grid's middle."""
+    if "tidal_constituents" in dataset.attrs:
+        return dataset.attrs.get("nodal_latitude")
+    return middle_latitude(_grid_of(dataset)) if "grid_description" in dataset.attrs else None
 
 
 def driven(dataset: xr.Dataset) -> bool:
@@ -332,15 +339,19 @@ def mesh_of(dataset: xr.Dataset) -> Mesh:
     if not {"xh", "yh"} <= set(dataset.variables):
         if "grid_description" not in dataset.attrs:
             raise PlotError(f"mesh_of: {_source(dataset)} has no coordinates xh and yh; give a file that a run wrote.")
-        about = json.loads(dataset.attrs["grid_description"])
-        kind = {"CartesianGrid": CartesianGrid, "SphericalGrid": SphericalGrid}[about.pop("type")]
-        return mesh_on(kind(**about))
+        return mesh_on(_grid_of(dataset))
     sizes = dataset.sizes
     spherical = "degree" in dataset["xh"].attrs.get("units", "")
     x, width = _line(dataset, "xh", "xq")
     y, height = _line(dataset, "yh", "yq")
     radius = float(dataset.attrs.get("radius", EARTH_RADIUS))
     return Mesh(x, y, width, height, spherical, sizes.get("xq") == sizes["xh"], sizes.get("yq") == sizes["yh"], radius)
+
+
+def _grid_of(dataset):
+    """The Grid of the run that wrote a file."""
+    about = json.loads(dataset.attrs["grid_description"])
+    return {"CartesianGrid": CartesianGrid, "SphericalGrid": SphericalGrid}[about.pop("type")](**about)
 
 
 def _line(dataset, centre, face):
@@ -350,6 +361,21 @@ def _line(dataset, centre, face):
     if face not in dataset.variables:
         raise PlotError(f"mesh_of: {_source(dataset)} has one cell along {centre[0]} and no {face}; write {face} too.")
     return centres, 2 * float(dataset[face].values[-1] - centres[-1])
+
+
+def check_cells(who: str, dataset: xr.Dataset) -> None:
+    """Raise PlotError for a file of means over blocks, from which nothing that is not linear in fields follows."""
+    if has_blocks(dataset):
+        n = int(dataset.attrs[BLOCKS])
+        raise PlotError(
+            f"{who}: {_source(dataset)} has means over blocks of {n} x {n} cells, from which it does not follow; give "
+            "a file without coarsen."
+        )
+
+
+def has_blocks(dataset: xr.Dataset) -> bool:
+    """Whether the fields of a file are means over blocks of cells."""
+    return BLOCKS in dataset.attrs
 
 
 def wet_cells(dataset: xr.Dataset) -> np.ndarray:

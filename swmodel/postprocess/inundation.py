@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from .cgrid import around, between
+from .cgrid import around, between, thickness
 from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 
 __all__ = ["FILM", "Inundation", "RunUp", "film_of", "ground", "inundation", "may_flood", "under_water"]
@@ -216,8 +216,7 @@ def film_of(dataset: xr.Dataset) -> float:
 
 def under_water(dataset: xr.Dataset, record: int | None = None) -> np.ndarray:
     """Whether there is more than a film of water at a record of eta, (ny, nx)."""
-    depth = snapshot(dataset, "depth", record)
-    return depth + snapshot(dataset, "eta", record) > film_of(dataset)
+    return thickness(dataset, record) > film_of(dataset)
 
 
 def inundation(dataset: xr.Dataset, film: float | None = None) -> Inundation:

@@ -31,7 +31,7 @@ import xarray as xr
 from ..dynamics.vertical_modes import modes, summation
 from ..errors import PlotError
 from .cgrid import around, fluxes, has_rigid_lid, kinetic_energy, on_faces
-from .files import mesh_of, seconds, snapshot, wet_cells
+from .files import check_cells, mesh_of, seconds, snapshot, wet_cells
 from .wavenumbers import Sea
 
 SUMS = {  # {name: (dimension, units, long name)}
@@ -141,8 +141,9 @@ def budgets(dataset: xr.Dataset, density: float = 1025.0) -> xr.Dataset:
         xarray.Dataset of kinetic_energy and conversion (time, layer), potential_energy and release (time, interface).
 
     Raises:
-        PlotError: as Column.of.
+        PlotError: as Column.of, and for means over blocks of cells.
     """
+    check_cells("budgets", dataset)
     column, mesh, wet = Column.of(dataset), mesh_of(dataset), wet_cells(dataset)
     layers, depth = column.each(dataset), np.where(wet, snapshot(dataset, "depth"), np.nan)
     rows = [_sums(layers, k, column, mesh, depth) for k in range(dataset.sizes["time"])]

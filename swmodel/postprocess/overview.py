@@ -15,7 +15,7 @@ from ..errors import PlotError
 from . import maps, style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
 from .cgrid import at_centres, surface
-from .files import label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
+from .files import has_blocks, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .gauges import MOST_GAUGES as MOST_ALONE
 from .gauges import draw_legend, draw_series, read_gauges, time_unit
 from .maxima import bars_right_of, draw_maximum, heading_of
@@ -153,22 +153,19 @@ def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None) -> Fi
         raise PlotError(f"circulation: {len(times)} times were given, and it shows one; choose among them.")
     record = len(seconds(dataset)) - 1 if times is None else nearest(dataset, times)[0]
     tall = float(np.clip(PANEL * mesh.shape, 1.5, 5.0))
-    history = dataset.sizes["time"] > 2 and _has_thickness(dataset)
+    has_fluxes = ("thickness" in dataset or "depth" in dataset) and not has_blocks(dataset)
+    history = dataset.sizes["time"] > 2 and has_fluxes
     low = 2.75 if history else 0.55
     with style.applied():
         page = style.new_figure(WIDTH, tall + low + 1.75)
         when = stamp(float(seconds(dataset)[record]), start_of(dataset), float(seconds(dataset)[-1]))
         style.heading(page, dataset.attrs.get("title", ""), right=1.6, note=when)
-        panels = (_elevation, _streamfunction, _speed) if _has_thickness(dataset) else (_elevation, _speed)
+        panels = (_elevation, _streamfunction, _speed) if has_fluxes else (_elevation, _speed)
         for n, draw in enumerate(panels):
             draw(page, (0.6 + n * (PANEL + 0.6), low + 1.0, PANEL, tall), dataset, mesh, record)
         if history:
             _history(page, dataset, record)
     return page
-
-
-def _has_thickness(dataset):
-    return "thickness" in dataset or "depth" in dataset
 
 
 def _bar(page, place, image, text, extend="both"):

@@ -30,7 +30,7 @@ import xarray as xr
 from ..errors import DataError, PlotError
 from ..observed.folder import read_folder
 from ..observed.marks import nearest_cell, read_marks
-from .files import analysis_begins, driving, open_output, replacing, seconds, start_of, undamaged
+from .files import analysis_begins, driving, nodal_latitude, open_output, replacing, seconds, start_of, undamaged
 from .inundation import film_of, inundation
 from .scores import Rules, Series, scores, table
 from .tides import waves_of
@@ -88,7 +88,7 @@ def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series
     x, y = (_coordinate(dataset, name.dims[0], axis) for axis in "xy")
     time, names = seconds(dataset), gauge_names(dataset)
     rules, (kind, tides) = rules_of(dataset.attrs, names), driving(dataset)
-    waves = waves_of(tides, start_of(dataset), float(np.mean(y)) if "latitude" in dataset.variables else 0.0)
+    waves = waves_of(tides, start_of(dataset), nodal_latitude(dataset))
     depth = dataset["depth"].values if variable == "eta" and "depth" in dataset else np.full(len(names), np.inf)
     found = []
     for k, gauge in enumerate(names):

@@ -24,7 +24,7 @@ class Wave(NamedTuple):
     argument: float
 
 
-def waves_of(names: Iterable[str], start: datetime.datetime | None, latitude: float) -> tuple[Wave, ...]:
+def waves_of(names: Iterable[str], start: datetime.datetime | None, latitude: float | None) -> tuple[Wave, ...]:
     """The Waves of constituents in a run from `start` (UTC); without it lags are behind cos(2 pi t / T)."""
     names = distinct(names) if (names := list(names)) else ()
     return tuple(Wave(name, period(name), *nodal(name, start, latitude)) for name in names)

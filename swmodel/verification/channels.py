@@ -13,8 +13,7 @@ import xarray as xr
 
 import swmodel as sw
 
-from ..forcing.constituents import nodal, period
-from ..forcing.tides import MIDDLE
+from ..forcing.constituents import MIDDLE, nodal, period
 from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import TimeStepper
 from .case import Case, Mark, Outcome, Panel, Twin, convergence

@@ -10,8 +10,10 @@ import swmodel as sw
 from swmodel.adjoint.costs.harmonics import constants_in
 from swmodel.errors import PlotError
 from swmodel.forcing.constituents import nodal, period
+from swmodel.output.metadata import run_attributes
 from swmodel.output.netcdf import GaugeFile
 from swmodel.output.products.gauges import depth_at
+from swmodel.output.products.harmonics import Harmonics
 from swmodel.postprocess import export
 from swmodel.postprocess.series import read_gauges
 
@@ -77,7 +79,7 @@ def tide(time, constants):
     return sum(
         factor * size * np.cos(2 * np.pi * time / period(name) + argument - np.deg2rad(lag))
         for name, (size, lag) in constants.items()
-        for factor, argument in [nodal(name, START, 0.0)]
+        for factor, argument in [nodal(name, START, 45.0)]  # as the forcing takes on a plane
     )
 
 
@@ -110,6 +112,48 @@ def test_a_tide_is_scored_by_its_constants_and_a_surge_by_its_peak(tmp_path):
     with dataset_of(tmp_path, time[short], level[short, None], STORM) as data:
         (row,) = scores.scores(read_gauges(data))
     assert list(row.constants) == ["M2"] and "too short for the constants of K1" in row.notes[-1]
+
+
+def simulation_of(grid=GRID, **options):
+    """A Simulation of an even basin with these parts."""
+    model = sw.ShallowWater(grid, 20.0, communicator="serial", engine="arrays", **options)
+    return sw.Simulation(model, model.at_rest(), sw.ForwardBackward(2.0), start=START)
+
+
+@pytest.mark.parametrize("latitude", (None, -40.0))
+def test_constants_have_the_nodal_factors_of_the_forcing(tmp_path, latitude):
+    """Those of Q1 depend most on the latitude, by satellites of third degree."""
+    given = sw.Tide({"Q1": (0.3, 40.0), "K1": (0.2, 350.0)}, start=START, latitude=latitude)
+    simulation = simulation_of(boundaries=sw.Flather("west", elevation=given))
+    forcing = simulation.model.open_boundaries[0].elevation
+    about, time = run_attributes(simulation), np.arange(0.0, 40 * 24 * HOUR, 600.0)
+    theta = [2 * np.pi * time / period(name) for name in forcing.names]
+    waves = zip(theta, np.asarray(forcing.factor), np.asarray(forcing.argument), given.constituents.values())
+    level = sum(f * size * np.cos(turn + angle - np.deg2rad(lag)) for turn, f, angle, (size, lag) in waves)
+    with GaugeFile(tmp_path / "gauges.nc", {"A": (4e3, 3e3)}, GRID, start=START, attributes=about) as file:
+        file.append(time, level[:, None])
+    with files.open_output(tmp_path / "gauges.nc") as data:
+        assert files.driving(data) == ("tide", ("Q1", "K1")) and about["nodal_latitude"] == (latitude or 45.0)
+        (row,) = scores.scores(read_gauges(data))
+    assert row.constants["Q1"] == pytest.approx((0.3, 40.0), abs=1e-3)
+    (ours,) = Harmonics(("Q1",)).prepared(simulation).nodal
+    assert ours == pytest.approx((float(forcing.factor[0]), float(forcing.argument[0])), rel=1e-6)
+
+
+def test_files_name_the_constituents_of_a_potential_and_of_a_nest():
+    sphere = sw.SphericalGrid(24, 24, (0.0, 12.0), (30.0, 42.0))
+    potential = run_attributes(simulation_of(sphere, forcing=sw.TidalPotential(start=START)))
+    assert potential["tidal_constituents"] == "M2 S2 N2 K2 K1 O1 P1 Q1" and potential["nodal_latitude"] is None
+    assert files.driving(xr.Dataset(attrs={"tidal_constituents": "M2"})) == ("tide", ("M2",))
+    atlas = '[[boundary]]\ntype = "flather"\nelevation = {atlas = ["tide.nc"]}\n'  # of files without the attribute
+    assert files.driving(xr.Dataset(attrs={"config": atlas})) == ("tide", ())
+    tide = sw.Flather("west", elevation=sw.Tide({"Q1": (0.3, 40.0)}, start=START))
+    nest = sw.Nest("bay", x=(4.0, 8.0), y=(32.0, 35.0), ratio=2)
+    family = sw.Family(sphere, 100.0, [nest], boundaries=tide, communicator="serial")
+    nested = sw.NestedSimulation(family, family.states(), sw.ForwardBackward(60.0), start=START)
+    factors = [Harmonics(("Q1",)).prepared(nested[name]).nodal for name in ("", "bay")]
+    assert factors[0] == factors[1] == (nodal("Q1", START, 36.0),)
+    assert run_attributes(nested["bay"])["nodal_latitude"] == 36.0
 
 
 def test_constants_at_gauges_are_a_table_that_inversions_read(tmp_path):

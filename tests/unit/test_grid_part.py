@@ -5,8 +5,10 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel.errors import ConfigError
+from swmodel.errors import ConfigError, PlotError
 from swmodel.output.netcdf import GridPart
+from swmodel.postprocess import budgets
+from swmodel.postprocess.files import open_output
 
 
 def island(x, y):
@@ -46,6 +48,30 @@ def test_blocks_have_means_over_water_and_faces_those_that_touch_it(tmp_path):
     faces = whole.u.isel(xq=slice(3, None, 4)).coarsen(yh=4).mean()
     np.testing.assert_allclose(part.u, faces, atol=1e-7)
     np.testing.assert_allclose(part.xq, whole.xq[3::4])
+
+
+def test_blocks_across_a_coast_keep_the_volume_of_their_cells(tmp_path):
+    grid = sw.SphericalGrid(16, 16, (0.0, 16.0), (50.0, 66.0))
+    depth = lambda x, y: 1000.0 * (x > 2.5) * (y < 63.5)  # noqa: E731
+    model = sw.ShallowWater(grid, depth, communicator="serial", engine="arrays")
+    state = model.state(eta=lambda x, y: 1.0 + 0.1 * (y - 50.0) + 0.0 * x, u=0.1)
+    simulation = sw.Simulation(model, state, sw.AB2(2.0))
+    for name, coarsen in (("whole.nc", 1), ("part.nc", 4)):
+        simulation.write(tmp_path / name, ("eta", "u", "v", "vorticity"), every=4.0, coarsen=coarsen)
+    simulation.run(steps=2)
+    files = [open_output(tmp_path / name) for name in ("whole.nc", "part.nc")]
+    whole, part = (budgets.budgets(file) for file in files)
+    assert set(part) == {"volume", "mean_elevation"} < set(whole)  # the square of a mean is not the mean of squares
+    for name in part:
+        np.testing.assert_allclose(part[name], whole[name], rtol=1e-6)
+    eta = [float((file.eta * file.area).isel(time=-1).sum()) for file in files]
+    assert eta[1] == pytest.approx(eta[0], rel=1e-6)
+    methods = [files[1][name].cell_methods for name in ("eta", "u", "v", "vorticity", "depth")]
+    mean = "area: mean where sea"
+    assert methods == [f"time: point {mean}", "time: point yh: mean", "time: point xh: mean", "time: point", mean]
+    assert files[1].cells_along_blocks == 4 and "cells_along_blocks" not in files[0].attrs
+    with pytest.raises(PlotError, match="transport: .*part.nc has means over blocks of 4 x 4 cells"):
+        budgets.transport(files[1], (4.0, 52.0), (4.0, 60.0))
 
 
 def test_xgcm_reads_the_axes_of_a_part(tmp_path):

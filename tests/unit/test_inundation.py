@@ -11,6 +11,7 @@ pytest.importorskip("matplotlib")
 import swmodel as sw  # noqa: E402
 from swmodel.errors import PlotError  # noqa: E402
 from swmodel.postprocess import files, gauges, maps, maxima, scores, statistics, style  # noqa: E402
+from swmodel.postprocess.budgets import budgets  # noqa: E402
 from swmodel.postprocess.cli import plot  # noqa: E402
 from swmodel.postprocess.inundation import FILM, Inundation, ground, inundation, may_flood, under_water  # noqa: E402
 from swmodel.postprocess.mesh import Mesh  # noqa: E402
@@ -135,6 +136,30 @@ def test_a_finer_bed_lies_at_its_place_in_either_convention_of_longitude_and_acr
     np.testing.assert_allclose(depth, globe_of(level, 0.0).depth_over(x + 360.0, y, bed), rtol=1e-12)
     with pytest.raises(PlotError, match="the bed covers x from 1 to 5 .* they do not meet; give a bed of"):
         globe_of(level, 0.0).depth_over(np.array([1.0, 5.0]), y + 60.0, np.zeros((2, 2)))
+
+
+def test_dry_land_counts_neither_in_the_mean_elevation_nor_in_the_energy(flood):
+    data = files.open_output(flood / "fields.nc")
+    eta, depth, sums = data.eta.values.astype(float), data.depth.values.astype(float), budgets(data, 9.81, density=1e3)
+    wet = eta + depth > sw.WettingDrying().thin
+    assert 0 < (wet & (depth < 0)).sum() and (~wet).any()
+    mean = [level[water].mean() for level, water in zip(eta, wet)]
+    np.testing.assert_allclose(sums["mean_elevation"], mean, rtol=1e-6)
+    above = np.where(depth < 0, eta**2 - depth**2, eta**2)  # of columns over ground above 0 and below it
+    energy = 0.5 * 1e3 * 9.81 * 100.0 * above.sum((1, 2))
+    np.testing.assert_allclose(sums["potential_energy"], energy, rtol=1e-6)
+    at_rest = budgets(data.assign(eta=0.0 * data.eta + np.maximum(-depth, 0.0)), 9.81)
+    np.testing.assert_allclose(at_rest["potential_energy"], 0.0, atol=1e-6 * energy.max())
+    np.testing.assert_allclose(at_rest["mean_elevation"], 0.0, atol=1e-6)
+
+
+def test_volume_and_energy_of_a_state_are_those_above_the_water_at_rest(flood):
+    model, state = wave_on_a_beach()
+    rest, data = model.state(eta=0.0), files.open_output(flood / "fields.nc")
+    assert sw.volume(model, rest) == sw.energy(model, rest) == 0.0
+    assert sw.energy(model, state, 1e3) == pytest.approx(float(budgets(data, 9.81, density=1e3).potential_energy[0]))
+    above = data.eta[0] - np.maximum(-data.depth, 0.0)
+    assert sw.volume(model, state) == pytest.approx(100.0 * float(above.sum()), rel=1e-5)
 
 
 def test_products_are_a_file_with_cf_metadata(tmp_path):

@@ -21,7 +21,7 @@ import numpy as np
 from ...errors import ConfigError, DataError
 from ...fields.parameters import Moment, declared, in_utc
 from ...forcing.constituents import distinct, nodal, periods
-from ...forcing.tides import middle_latitude
+from ...forcing.tides import tides_of
 from ...grids.observed_tables import read_table, table_names
 from ...models.checks import check_gregorian
 from ...models.shallow_water import ShallowWater
@@ -113,7 +113,7 @@ class HarmonicMisfit(Cost):
         names, outer = _common_names(self.constants), outermost(model)
         start = _start_of(self.start, outer)
         check_gregorian(outer, start, "the misfit of harmonic constants")
-        factors = [nodal(name, start, middle_latitude(outer.grid)) for name in names]
+        factors = [nodal(name, start, tides_of(outer)[1]) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
         for name, each in self.constants.items():
             if not each.deviation > 0:

@@ -20,7 +20,7 @@ from ...fields.parameters import Names, declared
 from ...fields.state import State, replaced
 from ...fields.variables import PROGNOSTIC, Variable, layer_of
 from ...forcing.constituents import distinct, nodal, period, periods
-from ...forcing.tides import middle_latitude, waves_at
+from ...forcing.tides import tides_of, waves_at
 from ...models.checks import check_gregorian
 from ...models.shallow_water import ShallowWater
 from ..schedule import AbstractSimulation
@@ -48,8 +48,8 @@ class Harmonics(Product):
     """Tidal constituents of variables, by least squares from `begin` to the end of the run.
 
     They are amplitudes and Greenwich phase lags, from samples of at least 24 in the shortest period. Nodal factors and
-    arguments are those at the Simulation's `start`; without it factors are 1, and phase lags are behind cos(omega t)
-    from step 0.
+    arguments are those of the run's tides, at the Simulation's `start`; without it factors are 1, and phase lags are
+    behind cos(omega t) from step 0.
 
     Attributes:
         argument: V + u of each constituent [rad], (n,), in the precision of the model.
@@ -69,7 +69,7 @@ class Harmonics(Product):
         for _, why in self._unknown([row.name for row in model.variables]):
             raise ConfigError(f"Harmonics: {why}.")
         check_gregorian(cast(ShallowWater, model), start, "the harmonic analysis")
-        names, latitude = distinct(self.constituents), middle_latitude(model.grid)
+        names, latitude = distinct(self.constituents), tides_of(simulation.outermost)[1]
         factors = tuple((float(factor), float(u)) for factor, u in (nodal(name, start, latitude) for name in names))
         argument = model.domain.cut(np.array([argument for _, argument in factors]))
         values = {"constituents": names, "argument": argument, "nodal": factors, "dated": start is not None}

@@ -229,6 +229,8 @@ class FieldOutput(SnapshotOutput):
         if self.part is not None:
             self.part = dataclasses.replace(self.part, static=static)
             grid, static = self.part.grid, self.part.static_fields()
+            rows = [self.part.row(metadata.variable_of(row)) for row in rows]
+            attributes = {**attributes, **self.part.attributes}
         self.positions = {row.name: row.position for row in map(metadata.variable_of, rows)}
         self.file = FieldFile(
             claim,
