@@ -8,13 +8,15 @@
 
     [gauges."Galveston Pier 21"]  # of one gauge, in place of those above
     file = "CO-OPS_8771450_met.csv"
+    detide = false
     datum = 0.35
 
 They are applied in this order:
 
     spikes    a sample further than this from the median of itself and its NEIGHBOURS is left out
     detide    eta - (a + b t + sum_k c_k cos(omega_k t) + d_k sin(omega_k t)), fitted by least squares to all samples
-    datum     the level of the record that is the zero of the model is subtracted
+    datum     the level of the record that is the zero of the model is subtracted; after detide, whose fit includes the
+              mean, it cannot be a number
 """
 
 import dataclasses
@@ -152,6 +154,11 @@ def _steps(who, table: Mapping[str, Any]) -> Steps:
         raise DataError(f"{who}: spikes = {spikes!r} is not a positive number of metres; write 0.2 for 20 cm.")
     if datum not in ("mean", "median") and (isinstance(datum, (bool, str)) or not np.isfinite(datum)):
         raise DataError(f"{who}: datum = {datum!r}; write 'mean', 'median', or a number of metres.")
+    if table["detide"] and not isinstance(datum, str) and datum != 0.0:
+        raise DataError(
+            f"{who}: detide subtracts the mean, too, and datum = {datum!r} would shift what is left; leave one of them "
+            "out, or write detide = false for this gauge."
+        )
     if table.get("unit", "m") not in METRES:
         raise DataError(f"{who}: unit = {table['unit']!r}; write one of {', '.join(METRES)}.")
     if not is_date(f"2000-01-01T00:00{table.get('zone', '')}"):

@@ -208,6 +208,10 @@ def test_zones_and_units_that_a_file_lacks_are_declared(tmp_path):
         ("spike = 1", "there is no key 'spike'; there are file, sensor"),
         ("spikes = -1", "spikes = -1 is not a positive number of metres"),
         ("detide = 3", "detide = 3; write true, or constituents"),
+        (
+            "detide = true\n[gauges.Bay]\ndatum = 3.5",
+            "Bay: detide subtracts the mean, too, and datum = 3.5 would shift",
+        ),
         ("zone = 'JST'", "zone = 'JST'; write hours and minutes"),
         ("unit = 'fathom'", "unit = 'fathom'; write one of m, cm, mm, ft"),
         ("datum = 'MSL'", "datum = 'MSL'; write 'mean', 'median', or a number"),
