@@ -11,9 +11,10 @@ is two-way, for its cells in the box and the faces between them:
 
 over the wet cells and faces of the nest. A tracer is exchanged as its concentration c: in the frame like eta, back as
 sum A s / sum A h, its content over the volume. So a constant c stays constant, and the covered cells hold the nest's
-content where they have its volume. The outer grid carried the volume F_o [m3] through a face of the border in the step,
-and the nest the sum F. In the outer cells along the border F replaces F_o (refluxing, Berger and Colella
-1989, doi:10.1016/0021-9991(89)90035-1):
+content where they have its volume. What terms keep in a State, such as the water that has infiltrated, goes back as the
+mean over all cells that can be wet, and the frame keeps its own. The outer grid carried the volume F_o [m3] through a
+face of the border in the step, and the nest the sum F. In the outer cells along the border F replaces F_o (refluxing,
+Berger and Colella 1989, doi:10.1016/0021-9991(89)90035-1):
 
     A eta_o += F_o - F   at the cell that F flows out of,    A eta_o -= F_o - F   at the one that it flows into
 
@@ -37,11 +38,11 @@ from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import pytree, static
 from ..models.shallow_water import ShallowWater
-from ..parallel.boxes import Part, collect
+from ..parallel.boxes import collect
 from ..stencils.expressions import cells
 from ..stencils.native import interpolate
 from ..stepping.steps import Carry, StepLoop
-from .edges import LEAST, ON_FACES, Edges, along_border, coverage, mask_of, strips_at
+from .edges import LEAST, ON_FACES, Edges, along_border, coarse, coverage, mask_of, strips_at
 from .interpolation import weights_of
 from .nest import Place
 
@@ -74,6 +75,7 @@ class Border:
         two_way: whether the nest changes the outer grid.
         communicator: the Communicator.
         fields: (name, position) of the fields that the grids exchange: eta, u, v and the tracers.
+        kept: the names of the variables that terms of both grids keep, at cell centres.
         counted: the Passages along y, and along x.
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
         level: for each side, m_i / sum w m on the nest's cells in the frame, where the outer coast does not move.
@@ -87,6 +89,7 @@ class Border:
     two_way: bool = static()
     communicator: Any = static()
     fields: tuple[tuple[str, str], ...] = static()
+    kept: tuple[str, ...] = static()
     counted: tuple[tuple[Passage, ...], tuple[Passage, ...]] = static()
     mask: dict[str, jax.Array]
     outer_mask: dict[str, jax.Array]
@@ -173,6 +176,11 @@ class Border:
     def _names(self):
         return [name for name, _ in self.fields]
 
+    @property
+    def _given_back(self):
+        """{name: whose mean it is: that of faces "u" or "v", wet cells "h", or "all" that can be wet}."""
+        return dict(self.fields) | dict.fromkeys(self.kept, "all")
+
     def in_frame(self, *outer: OuterValues) -> list[jax.Array]:
         """The outer flow at some times on the frame: for each side (times, n, rows, columns) of the nest.
 
@@ -246,19 +254,20 @@ class Border:
         """
         loop, carry, step = outer
         inner, means, carried = self._inner_values(*nest, passed)
-        part, covered, at, equations = self.edges.outer_box, dict(self.covered), dict(self.fields), loop.equations
+        part, at, equations = self.edges.outer_box, self._given_back, loop.equations
+        covered = self.covered | {"all": self.covered["h"]}
         means = {name: x[0][part.box_slices] for name, x in means.items()}
         if (weight := means.get("weight")) is not None:
-            means = {name: x if at.get(name) in ("u", "v") else _quotient(x, weight) for name, x in means.items()}
+            means = {name: _quotient(x, weight) if at.get(name, "h") == "h" else x for name, x in means.items()}
             covered["h"] = jnp.where(weight > 0, covered["h"], 0.0)
         columns = [means[name] for name in means if name.startswith("column ")]
         shown: Any = converted("shown", equations.contents, means, columns) if columns else {}
         means |= shown
         means["eta"] = self._above_bed(loop, means["eta"], step, part)
         means = _converted("stored", loop, means, step, part)
-        carry, (old,) = loop.read(carry, self._names, [part])
-        new = [jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(self._names, old, strict=True)]
-        carry = loop.write(carry, self._names, [part], [jnp.stack(new)])
+        carry, (old,) = loop.read(carry, [*at], [part])
+        new = [jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(at, old, strict=True)]
+        carry = loop.write(carry, [*at], [part], [jnp.stack(new)])
         differences = [outer - own for outer, own in zip(after.carried, carried, strict=True)]
         return self._refluxed(loop, carry, step, differences), inner
 
@@ -294,20 +303,21 @@ class Border:
         """
         part, ratio = self.edges.box, self.edges.place.ratio
         state, lead = loop.get_state(carry), tuple(n % ratio for n in part.within)
-        fields, at = {name: state[name][part.slices] for name in self._names}, dict(self.fields)
-        weights = self.means | {"h": _where_wet(loop, fields["eta"], step, part, self.means["h"])}
+        at, every = self._given_back, self.means["h"]
+        fields = {name: state[name][part.slices] for name in at}
+        weights = self.means | {"all": every, "h": _where_wet(loop, fields["eta"], step, part, every)}
         fields |= {f"column {k}": x for k, x in enumerate(_columns(loop, fields, step, part))}
         planes = {name: weights[at.get(name, "h")] * x for name, x in fields.items()}
         if loop.equations.film is not None:
             planes["weight"] = weights["h"]
-        sums = {name: _sums(x, lead, (ratio, ratio), ON_FACES[at.get(name, "h")]) for name, x in planes.items()}
+        sums = {name: _sums(x, lead, (ratio, ratio), ON_FACES.get(at.get(name), ())) for name, x in planes.items()}
         sums, carry = loop.after(sums, carry)
-        coarse = _coarse(part, (ratio, ratio))
-        parts = [(coarse, x[None]) for x in sums.values()]
+        blocks = coarse(part, (ratio, ratio))
+        parts = [(blocks, x[None]) for x in sums.values()]
         carried = [length[None] * strip for length, strip in zip(self.lengths, passed, strict=True)]
         for side, strips, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
             lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
-            parts.append((_coarse(side, ratios), _sums(strips, lead, ratios, ())))
+            parts.append((coarse(side, ratios), _sums(strips, lead, ratios, ())))
         boxes = collect(parts, self.communicator)
         return carry, dict(zip(sums, boxes, strict=False)), boxes[len(sums) :]
 
@@ -357,14 +367,6 @@ def _sums(x, lead, ratios, last):
     return x
 
 
-def _coarse(part, ratios):
-    """The Part of blocks of `ratios` cells that meet a Part, whose box they divide."""
-    box, within = (tuple(n // m for n, m in zip(x, ratios, strict=True)) for x in (part.box, part.within))
-    ends = (-(-(first + n) // m) for first, n, m in zip(part.within, part.shape, ratios, strict=True))
-    rows, columns = (end - first for end, first in zip(ends, within, strict=True))
-    return Part(box, within, within, (rows, columns))
-
-
 def _on_rank(outer, inner, place, two_way, rank):
     """The Border on a rank, of host arrays."""
     edges = Edges(place, outer.decomposition.tile(rank), inner.decomposition.tile(rank))
@@ -391,5 +393,7 @@ def _on_rank(outer, inner, place, two_way, rank):
     tracers = [(row.name, "h") for row, *_ in system.contents]
     names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
     counted: Any = tuple(tuple(passages(system, at)) for at in "vu")
-    host = Border(edges, two_way, inner.communicator, (*names, *tracers), counted, *arrays)
+    fields = *names, *tracers
+    both = {row.name for row in system.variables} & {row.name for row in outer.system.variables} - dict(fields).keys()
+    host = Border(edges, two_way, inner.communicator, fields, tuple(sorted(both)), counted, *arrays)
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)

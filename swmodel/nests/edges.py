@@ -18,7 +18,7 @@ from ..parallel.decomposition import Tile
 from ..stencils.expressions import Strips
 from .nest import Nest, Place
 
-__all__ = ["LEAST", "ON_FACES", "Edges", "along_border", "counted", "coverage", "mask_of", "strips_at"]
+__all__ = ["LEAST", "ON_FACES", "Edges", "along_border", "coarse", "counted", "coverage", "mask_of", "strips_at"]
 
 LEAST = 1e-6  # the least sum of weights of wet cells from which a value is taken
 ON_FACES = {"h": (), "u": (1,), "v": (0,)}  # axes along which the last of a nest's faces in a cell lies on its face
@@ -134,6 +134,14 @@ def counted(
             borders.append(edges.faces if name == inner else edges.outer_faces)
     strips = {at: tuple(strip for parts in borders for strip in strips_at(parts, at)) for at in "uv"}
     return tuple((passage, strips[at]) for at in "uv" for passage in passages(system, at)) if borders else ()
+
+
+def coarse(part: Part, ratios: Sequence[int]) -> Part:
+    """The Part of blocks of `ratios` cells that meet a Part, whose box they divide."""
+    box, within = (tuple(n // m for n, m in zip(x, ratios, strict=True)) for x in (part.box, part.within))
+    ends = (-(-(first + n) // m) for first, n, m in zip(part.within, part.shape, ratios, strict=True))
+    rows, columns = (end - first for end, first in zip(ends, within, strict=True))
+    return Part(box, within, within, (rows, columns))
 
 
 # -- what is constant --------------------------------------------------------------------------------------------------

@@ -38,7 +38,8 @@ def state_from_outer(
     the same coast. Where the outer grid has no water, a nest with wetting is dry, and one without takes the elevation
     of the water nearby, or 0 far from all water. Velocities are bilinear. With wetting water and land are those over
     the bed as it has risen, b = uplift - depth. The nest's water in an outer cell has the outer concentration of a
-    tracer in its mean, around which it is linear likewise.
+    tracer in its mean, around which it is linear likewise. What terms keep, such as the water that has infiltrated, is
+    linear in an outer cell, with its mean.
 
     Args:
         border: between both grids.
@@ -47,14 +48,13 @@ def state_from_outer(
         uplifts: of the sea floor until now [m], on this rank's tiles of both grids; None where it does not move.
     """
     place, (around, own) = border.edges.place, (0.0 if uplift is None else uplift for uplift in uplifts)
-    names = [name for name, _ in border.fields]
+    names = [*(name for name, _ in border.fields), *border.kept]
     values = jnp.stack([*(state[name] for name in names), jnp.zeros_like(state.eta) + around])
     part = (border.edges.whole, values[(slice(None), *border.edges.whole.slices)])
     *values, rise = np.asarray(collect([part], border.communicator)[0], float)
     outside, ratio = dict(zip(names, values, strict=True)), place.ratio
-    depth, wet = outer.sea_floor.water.block(*place.box_slices) - rise, outer.sea_floor.wet.block(*place.box_slices)
-    if outer.film is not None:
-        wet = wet & (outside["eta"] + depth > 1.5 * outer.film)
+    depth, sea = outer.sea_floor.water.block(*place.box_slices) - rise, outer.sea_floor.wet.block(*place.box_slices)
+    wet = sea if outer.film is None else sea & (outside["eta"] + depth > 1.5 * outer.film)
     covered, system = np.kron(wet, np.ones((ratio, ratio))) > 0, inner.system
     inside, water = (np.asarray(x) for x in (inner.sea_floor.wet, inner.sea_floor.water))
     risen, fields = interpolated(rise, ratio), {}
@@ -75,6 +75,7 @@ def state_from_outer(
         shapes = zip(place.shape, (name[0] == "v", name[0] == "u"), strict=True)
         rows, columns = (weights_of(np.arange(n * ratio), n, ratio, on_faces) for n, on_faces in shapes)
         fields[name] = rows @ outside[name] @ columns.T
+    fields |= {name: conserving(outside[name], sea, ratio) for name in border.kept}
     start, mask, cut = inner.state(**fields), inner.domain.cut(inner.sea_floor.mask("h")), inner.domain.cut
     if inner.film is not None:
         start = start.replace(eta=start.eta + own * mask)

@@ -543,6 +543,27 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
         family.dynamics(FB)
 
 
+@pytest.mark.parametrize("engine", [later("arrays"), pytest.param("fused", marks=WITH_COMPILER)])
+def test_a_nest_goes_on_with_what_terms_keep_and_gives_back_its_means(engine):
+    """Water that has infiltrated, into soil that differs along x, before the nest starts and after; the rest is dry."""
+    grid = sw.CartesianGrid(nx=14, ny=14, x=(0.0, 1400.0), y=(0.0, 1400.0))
+    soil = sw.Infiltration(conductivity=1e-4, suction=0.3, deficit=lambda x, y: 0.1 + x / 2e3 + 0.0 * y)
+    nest = sw.Nest("field", x=(400.0, 1000.0), y=(400.0, 1000.0), ratio=2, start=50.0)
+    wet = WET | {"forcing": soil, "engine": engine, "dtype": "float64"}
+    family = sw.Family(grid, lambda x, y: -1.0 - (y > 700.0), [nest], stages=1, **wet)
+    simulation = sw.NestedSimulation(family, family.states(eta=1.2), sw.ForwardBackwardHancock(dt=5.0))
+    simulation.run(steps=10)
+    before = np.asarray(simulation.states[""].infiltrated)
+    simulation.run(steps=10)
+    box = np.s_[4:10, 4:10]
+    after, fine = (np.asarray(simulation.states[name].infiltrated) for name in ("", "field"))
+    own = fine[family.borders[0].edges.box.slices].reshape(6, 2, 6, 2).mean((1, 3))
+    np.testing.assert_allclose(after[box], own, rtol=0, atol=1e-15)
+    grown = after[4:6, 4:10] / before[4:6, 4:10]  # where the nest's bed is the outer one
+    assert before[4:7].min() > 0.01 and before[7:].max() == 0.0
+    np.testing.assert_allclose(grown, np.broadcast_to(after[1, 4:10] / before[1, 4:10], grown.shape), rtol=0.05)
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
 def test_members_of_an_ensemble_are_the_runs_of_their_families(engine, tmp_path):
