@@ -308,7 +308,7 @@ def check_model(model: Model) -> None:
     if model.layers is not None:
         raise ConfigError(
             "Spectra: there are none of layers during a run yet; write fields, and take spectra of a layer with "
-            "`swmodel plot FILE --kind spectrum`."
+            "`swmodel plot FILE --kind spectrum --layer N`."
         )
     if grid.spherical:
         raise ConfigError(

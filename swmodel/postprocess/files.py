@@ -22,6 +22,7 @@ from ..errors import PlotError
 from ..forcing.constituents import middle_latitude
 from ..grids.grid import CartesianGrid, SphericalGrid
 from ..output import BLOCKS, STATISTICS
+from ..units import year
 from .mesh import Mesh, mesh_on
 
 STORMS = {"cyclone", "wind", "air_pressure"}
@@ -234,7 +235,8 @@ def analysis_begins(dataset: xr.Dataset) -> float:
     """The time [s] from which on the run's experiment fits harmonic constants; -inf unless it names one."""
     begin = experiment_of(dataset.attrs)[1].get("output", {}).get("harmonics", {}).get("begin", "")
     match = re.fullmatch(r"([\d.eE+-]+)\s*(\w*)", str(begin).strip())
-    length = None if match is None else _unit_of_time(match[2])
+    is_year = match is not None and match[2] in ("yr", "year", "years")  # of experiments; those of files differ
+    length = year if is_year else None if match is None else _unit_of_time(match[2])
     return -np.inf if match is None or length is None else float(match[1]) * length
 
 

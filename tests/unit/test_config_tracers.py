@@ -117,6 +117,7 @@ MISTAKES = {
     "tracer[0]: name is missing": "[[tracer]]\n",
     "'a dye' is no name of a variable in files": '[[tracer]]\nname = "a dye"\n',
     "'eta' is already the name of another variable": '[[tracer]]\nname = "eta"\n',
+    "'interface' is already the name of another variable": '[[tracer]]\nname = "interface"\n',
     "'time' is already the name of another variable": '[[tracer]]\nname = "time"\n',
     "two tracers are called 'dye'": DYE + DYE,
     "tracer[0].diffusivity: must be at least 0, got -1": DYE + "diffusivity = -1\n",
