@@ -92,8 +92,9 @@ __all__ = [
 
 
 TAKEN = frozenset(  # variables and dimensions of files that are not in the table VARIABLES
-    "x y longitude latitude xh xq yh yq grid area wet time bnds layer interface member gauge gauge_name name_length "
-    "wavenumber dx_h dx_u dx_v dx_q dy_h dy_u dy_v dy_q area_u area_v area_q".split()
+    "x y longitude latitude xh xq yh yq grid area wet time bnds ".split()
+    + "layer interface member gauge gauge_name name_length wavenumber ".split()
+    + "dx_h dx_u dx_v dx_q dy_h dy_u dy_v dy_q area_u area_v area_q".split()
 )
 PARAMETERS = ("diffusivity", "source", "flux", "outside")  # with None the term is left out
 

@@ -12,7 +12,7 @@ is two-way, for its cells in the box and the faces between them:
 over the wet cells and faces of the nest. A tracer is exchanged as its concentration c: in the frame like eta, back as
 sum A s / sum A h, its content over the volume. So a constant c stays constant, and the covered cells hold the nest's
 content where they have its volume. What terms keep in a State, such as the water that has infiltrated, goes back as the
-mean over all cells that can be wet, and the frame keeps its own. The outer grid carried the volume F_o [m3] through a
+mean over all cells that can be wet; the frame keeps its own. The outer grid carried the volume F_o [m3] through a
 face of the border in the step, and the nest the sum F. In the outer cells along the border F replaces F_o (refluxing,
 Berger and Colella 1989, doi:10.1016/0021-9991(89)90035-1):
 
