@@ -20,8 +20,9 @@ doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+import jax
 import numpy as np
 
 from ..defaults import EARTH_ROTATION
@@ -33,6 +34,8 @@ from ..grids.grid import Grid
 
 if TYPE_CHECKING:
     from .system import System
+
+Numbers: TypeAlias = float | np.ndarray | jax.Array
 
 __all__ = [
     "ArakawaLamb",
@@ -64,7 +67,7 @@ class Coriolis(Named, abc.ABC):
     spherical: ClassVar[bool | None] = None
 
     @abc.abstractmethod
-    def at_y(self, y: Any) -> Any:
+    def at_y(self, y: Numbers) -> Numbers:
         """f [s-1] at y, in the units of the grid's coordinate and also beyond the grid: an array or a number.
 
         On Cartesian grids y may be an array of JAX.
@@ -90,7 +93,7 @@ class FPlane(Coriolis):
 
     uniform = True
 
-    def at_y(self, y: Any) -> Any:
+    def at_y(self, y: Numbers) -> Numbers:
         return self.f0
 
 
@@ -104,7 +107,7 @@ class BetaPlane(Coriolis):
 
     spherical = False
 
-    def at_y(self, y: Any) -> Any:
+    def at_y(self, y: Numbers) -> Numbers:
         return self.f0 + self.beta * (y - self.y0)
 
 
@@ -116,7 +119,7 @@ class RotatingSphere(Coriolis):
 
     spherical = True
 
-    def at_y(self, y: Any) -> Any:
+    def at_y(self, y: Numbers) -> Numbers:
         return 2.0 * self.rate * np.sin(np.deg2rad(np.clip(y, -90.0, 90.0)))
 
 

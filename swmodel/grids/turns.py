@@ -1,19 +1,22 @@
 """Places that differ by whole turns: of 360 degrees of longitude, or of the length of a periodic direction.
 
-A `grid` here is a Grid or the Mesh of a file: it has x_edges, y_edges, spherical, periodic_x and periodic_y.
+A `grid` here may be the Mesh of a file, too.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ConfigError
 
+if TYPE_CHECKING:
+    from .grid import Grid
+
 CIRCLE = 360.0  # [degrees]
 
 
-def turns_of(grid: Any) -> tuple[float, float]:
+def turns_of(grid: "Grid") -> tuple[float, float]:
     """The lengths along x and y after which places are the same again, in the grid's coordinates; 0 for none."""
     (west, east), (south, north) = grid.x_edges[[0, -1]], grid.y_edges[[0, -1]]
     return CIRCLE if grid.spherical else (east - west) * grid.periodic_x, (north - south) * grid.periodic_y
@@ -29,7 +32,7 @@ def turned_together(longitudes: np.ndarray, low: float, high: float) -> np.ndarr
     return longitudes + CIRCLE * np.round((low + high - longitudes[0] - longitudes[-1]) / (2 * CIRCLE))
 
 
-def limits_on(limits: Sequence[float], grid: Any, who: str) -> tuple[float, float]:
+def limits_on(limits: Sequence[float], grid: "Grid", who: str) -> tuple[float, float]:
     """(low, high) along x: longitudes are moved by whole circles to those of the grid, and a whole circle is all of it.
 
     Raises:
@@ -48,7 +51,9 @@ def limits_on(limits: Sequence[float], grid: Any, who: str) -> tuple[float, floa
     return float(low), float(high)
 
 
-def corners(start: Sequence[float], end: Sequence[float], grid: Any) -> tuple[tuple[int, int], tuple[int, int]] | None:
+def corners(
+    start: Sequence[float], end: Sequence[float], grid: "Grid"
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """((i, j), (i, j)), the corners of cells nearest to the ends (x, y) of a section; None if it leaves the grid.
 
     Numbers count edges, from 0, and go on across the seam of a periodic direction: there i and i + nx are one corner.
@@ -60,10 +65,10 @@ def corners(start: Sequence[float], end: Sequence[float], grid: Any) -> tuple[tu
         _numbers(*ends, *axis, grid.spherical and k == 0)
         for k, (ends, axis) in enumerate(zip(zip(start, end), zip(edges, turns_of(grid), periodic)))
     ]
-    if None in found:
+    along_x, along_y = found
+    if along_x is None or along_y is None:
         return None
-    (i0, i1), (j0, j1) = found
-    return (i0, j0), (i1, j1)
+    return (along_x[0], along_y[0]), (along_x[1], along_y[1])
 
 
 def _numbers(start, end, edges, turn, periodic, is_angle):

@@ -310,7 +310,7 @@ class Border:
         planes = {name: weights[at.get(name, "h")] * x for name, x in fields.items()}
         if loop.equations.film is not None:
             planes["weight"] = weights["h"]
-        sums = {name: _sums(x, lead, (ratio, ratio), ON_FACES.get(at.get(name), ())) for name, x in planes.items()}
+        sums = {name: _sums(x, lead, (ratio, ratio), ON_FACES.get(at.get(name, ""), ())) for name, x in planes.items()}
         sums, carry = loop.after(sums, carry)
         blocks = coarse(part, (ratio, ratio))
         parts = [(blocks, x[None]) for x in sums.values()]

@@ -138,7 +138,7 @@ def counted(
 
 def coarse(part: Part, ratios: Sequence[int]) -> Part:
     """The Part of blocks of `ratios` cells that meet a Part, whose box they divide."""
-    box, within = (tuple(n // m for n, m in zip(x, ratios, strict=True)) for x in (part.box, part.within))
+    box, within = ((rows // ratios[0], columns // ratios[1]) for rows, columns in (part.box, part.within))
     ends = (-(-(first + n) // m) for first, n, m in zip(part.within, part.shape, ratios, strict=True))
     rows, columns = (end - first for end, first in zip(ends, within, strict=True))
     return Part(box, within, within, (rows, columns))
