@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import xarray as xr
 
-from swmodel.cli.starting import simulation_of, started_with_step
+from swmodel.cli.starting import model_state_and_step, simulation_of
 from swmodel.config import read
 from swmodel.config.build.nests import assemble_family
 
@@ -25,7 +25,7 @@ def run(setup, precision, folder):
     """{"seconds": of the steps, "steps", "cells", of nests "refined"}; the gauges of every step are in a folder."""
     made = assemble_family(read(str(EXPERIMENT / setup["file"]), [*setup["changes"], f"model.precision={precision!r}"]))
     experiment = made.experiment()
-    model, states, dt = started_with_step(made, experiment, "serial", None, "auto")
+    model, states, dt = model_state_and_step(made, experiment, "serial", None, "auto")
     driver = simulation_of(made, model, states, dt)
     outer = driver.outer if made.nests else driver
     finest = driver[made.nests[-1].name] if made.nests else driver

@@ -8,7 +8,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel import sources
-from swmodel.cli.starting import started
+from swmodel.cli.starting import model_and_state
 from swmodel.config import read
 from swmodel.config.build import sources as build
 from swmodel.config.build.experiment import assemble
@@ -153,7 +153,7 @@ def test_of_a_large_grid_with_lakes_it_waits_for_the_survey_by_all_ranks_and_is_
     def model_and_summary():
         made = assemble(read(file))
         before = len(count)
-        model = started(made, made.experiment(), "serial", None, "arrays")[0]
+        model = model_and_state(made, made.experiment(), "serial", None, "arrays")[0]
         assert "filled" in " ".join(model.sea_floor.report)
         return model, str(made.summary), len(count) - before
 
@@ -177,4 +177,4 @@ def test_a_motion_for_which_there_is_no_memory_is_a_mistake_of_the_source(tmp_pa
     file.write_text(OVER_A_LAKE.replace("[source]", '[source]\nevery = "1e-7 s"'))
     made = assemble(read(file))
     with pytest.raises(ConfigError, match=r"sea.toml:\d+: source: the motion .* 30\d,\d+,\d+ records .*memory"):
-        started(made, made.experiment(), "serial", None, "arrays")
+        model_and_state(made, made.experiment(), "serial", None, "arrays")

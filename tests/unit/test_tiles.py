@@ -13,7 +13,7 @@ import xarray.backends  # noqa: F401
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification.examination import moving_state
-from swmodel.cli.starting import started
+from swmodel.cli.starting import model_and_state
 from swmodel.config import Override, read
 from swmodel.config.build.experiment import assemble
 from swmodel.dynamics.terms import Series
@@ -112,7 +112,7 @@ def test_a_rank_of_10000_sets_up_with_the_memory_and_the_bytes_of_its_tile(exper
 
     def set_up():
         made = assemble(read(str(experiment), []), 10_000)
-        model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+        model, state = model_and_state(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
         return model, state, limits(model, sw.AB2(1.0), state)
 
     (model, state, found), peak = peak_of(set_up)
@@ -130,7 +130,7 @@ def test_a_step_a_snapshot_and_a_restart_of_a_rank_of_10000_take_the_memory_of_i
 ):
     monkeypatch.setattr("swmodel.runtime.launchers.launched_ranks", lambda: 10_000)
     made = assemble(read(str(experiment), []), 10_000)
-    model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+    model, state = model_and_state(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
 
     def run():
         simulation = sw.Simulation(model, state, sw.AB2(0.5)).write(tmp_path / "fields.zarr", ("eta", "u"), every=0.5)
@@ -168,7 +168,7 @@ def test_a_gradient_of_a_rank_of_10000_takes_the_memory_of_its_tile(experiment, 
     """With respect to the first state, the depth and a number."""
     monkeypatch.setattr("swmodel.runtime.launchers.launched_ranks", lambda: 10_000)
     made = assemble(read(str(experiment), []), 10_000)
-    model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+    model, state = model_and_state(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
 
     def gradient():
         cost = adjoint.FinalState(lambda final, equations: equations.communicator.sum(jnp.sum(final.eta**2)))
@@ -187,7 +187,7 @@ def test_the_state_that_a_verification_starts_from_takes_the_memory_of_its_tile(
     monkeypatch.setattr("swmodel.runtime.launchers.launched_ranks", lambda: 10_000)
     draft = read(str(experiment), [Override("--set", ("initial",), {"type": "rest"})])
     made = assemble(draft, 10_000)
-    model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
+    model, state = model_and_state(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
     moving, peak = peak_of(lambda: moving_state(model, state))
     assert float(np.abs(moving.u).max()) > 0 and peak < 30 * BYTES, peak / BYTES
 
