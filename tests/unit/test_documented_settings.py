@@ -112,6 +112,9 @@ def test_a_block_that_is_wrong_would_be_noticed(tmp_path):
     assert mistakes('[stepper]\ntype = "ab2"\ndt = "3 km"\n', tmp_path)
 
 
+DATES = ("20110311", 33, 142), ("20110413", 38, 150)  # and places of a storm
+
+
 def write_files(folder):
     """The files that blocks of the physics name, for the grids and the dates of the experiments above."""
     x, y, days = np.arange(139.0, 156.5, 0.5), np.arange(29.0, 41.5, 0.5), np.arange(33.0)
@@ -134,7 +137,8 @@ def write_files(folder):
         for name, unit in units.items()
     }
     time = ("time", days, {"units": "days since 2011-03-11 00:00:00"})
-    xr.Dataset(wind, sphere | {"time": time}).to_netcdf(folder / "era5.nc")
+    for name in ("era5.nc", "fort.222", "fort.224"):  # a file is what it holds, whatever its name
+        xr.Dataset(wind, sphere | {"time": time}).to_netcdf(folder / name)
     metres = {name: (name, np.linspace(-1e3, 301e3, 20), {"units": "m"}) for name in "xy"}
     roughness = {"n": (("y", "x"), np.full((20, 20), 0.03), {"units": "s m-1/3"})}
     xr.Dataset(roughness, metres).to_netcdf(folder / "land_use.nc")
@@ -144,6 +148,16 @@ def write_files(folder):
     heads = "time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa"
     points = "2011-03-11T00:00:00,142,33,40,50000,96000\n2011-04-13T00:00:00,150,38,40,50000,96000\n"
     (folder / "ike_2008.csv").write_text(f"{heads}\n{points}")
+    heads = "SID,SEASON,NAME,ISO_TIME,LAT,LON,TOKYO_LAT,TOKYO_LON,TOKYO_WIND,TOKYO_PRES"
+    units = " ,Year, , ,degrees_north,degrees_east,degrees_north,degrees_east,kts,mb"
+    points = [
+        f"1991259N09148,1991,MIREILLE,{date[:4]}-{date[4:6]}-{date[6:]} 00:00:00,{y},{x},{y},{x},90,"
+        for date, y, x in DATES
+    ]
+    radii = ",".join(12 * ["  60"])
+    lines = (f"{date}, 0000,  , HU, {y}.0N, {x}.0E,  90,  960,{radii},   25" for date, y, x in DATES)
+    (folder / "hurdat2-1851-2024.txt").write_text("\n".join(["AL092008,                IKE,      2,", *lines]) + "\n")
+    (folder / "ibtracs.ALL.list.v04r01.csv").write_text("\n".join([heads, units, *points]) + "\n")
 
 
 PHYSICS = {"layers", "boundary", "forcing", "dissipation", "coriolis", "model", "tracer", "stepper"}
