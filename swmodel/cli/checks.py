@@ -39,10 +39,10 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     if is_evaluated_whole(made.grid):
         where = "serial", None, experiment.run.engine
         family, states, dt = family_of(made, *where) if made.nests else (None, {}, 0.0)
-        model, state = (
-            (family.outer, states[""]) if family is not None else starting.model_and_state(made, experiment, *where)
-        )
-        studied = (model, state) if family is None else (family, states)
+        if family is None:
+            studied = model, state = starting.model_and_state(made, experiment, *where)
+        else:
+            model, state, studied = family.outer, states[""], (family, states)
         lines, warnings = _plan(made, experiment, model, state, ranks, speed, studied)
         if family is not None:
             lines += _nests(made, family, states, dt, ranks)

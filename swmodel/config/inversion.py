@@ -127,11 +127,12 @@ class Inversion(Section):
         return "linear" if all(part.numbers for part in parts) else "incremental"
 
     def mistakes_with(self, sections: Mapping[str, Any]) -> Iterator[Mistake]:
-        yield from _mistakes(self, sections, sections.get("run"))
+        yield from _mistakes(self, sections)
 
 
-def _mistakes(section, sections, run):
+def _mistakes(section, sections):
     """Mistakes in names and times that can be found from the file alone."""
+    run = sections.get("run")
     yield from _control_mistakes(section, sections)
     for key in {} if section.twin is None else section.twin.truth:
         if key.partition(".")[0] not in OF_TRUTH:

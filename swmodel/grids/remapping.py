@@ -21,7 +21,7 @@ from ..errors import ConfigError, DataError
 from ..runtime.signals import LOCK
 from .axes import label
 from .grid import Grid
-from .turns import turned_together
+from .turns import at_both_ends, turned_together
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -157,7 +157,7 @@ def _refuse_split(field, grid):
     """Raise DataError for longitudes that lie at both ends of the grid, of which one would be left out."""
     west, east = grid.x_edges[[0, -1]]
     low, high = turned_together(field[field.dims[-1]].values, west, east)[[0, -1]]
-    if low + 360.0 < east - 1e-6 or high - 360.0 > west + 1e-6:
+    if at_both_ends(low, high, west, east, spare=1e-6):
         raise DataError(
             f"{label(field)} reaches across the ends of the grid's longitudes, {west:g} and {east:g}; begin the grid "
             "at another meridian, or cut the file in two there."

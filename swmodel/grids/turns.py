@@ -32,6 +32,11 @@ def turned_together(longitudes: np.ndarray, low: float, high: float) -> np.ndarr
     return longitudes + CIRCLE * np.round((low + high - longitudes[0] - longitudes[-1]) / (2 * CIRCLE))
 
 
+def at_both_ends(low: float, high: float, west: float, east: float, spare: float = 0.0) -> bool:
+    """Whether a range of longitudes near [west, east] enters it by more than `spare` from the other side, too."""
+    return low + CIRCLE < east - spare or high - CIRCLE > west + spare
+
+
 def limits_on(limits: Sequence[float], grid: "Grid", who: str) -> tuple[float, float]:
     """(low, high) along x: longitudes are moved by whole circles to those of the grid, and a whole circle is all of it.
 
@@ -43,7 +48,7 @@ def limits_on(limits: Sequence[float], grid: "Grid", who: str) -> tuple[float, f
         return float(west), float(east)
     if grid.spherical:
         low, high = turned_together(np.array([low, high]), west, east)
-        if low + CIRCLE < east or high - CIRCLE > west:
+        if at_both_ends(low, high, west, east):
             raise ConfigError(
                 f"{who} reaches across the ends of the grid's longitudes, {west:g} and {east:g}; take one side, or "
                 "begin the grid at another meridian."

@@ -45,6 +45,11 @@ RULES = {
 }
 
 
+def variables_in_state(tracers: int, layers: Layers | None) -> int:
+    """The number of arrays of a state with so many tracers, of all layers."""
+    return (len(PROGNOSTIC) + tracers) * (1 if layers is None else layers.count)
+
+
 def check_memory(
     grid: Grid,
     decomposition: Decomposition,
@@ -55,7 +60,7 @@ def check_memory(
 ) -> None:
     """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
     tile = math.prod(decomposition.tile(0).shape) * tiles
-    variables = (len(PROGNOSTIC) + len(one_or_more(tracers))) * (1 if layers is None else layers.count)
+    variables = variables_in_state(len(one_or_more(tracers)), layers)
     needed = memory.of_model(memory.on_host(tile), tile, dtype.itemsize, variables=variables)
     memory.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
 

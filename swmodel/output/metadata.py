@@ -301,7 +301,7 @@ def file_attributes(grid: Grid, attributes: Mapping[str, Attribute] | None, *, p
 
 
 def continued_attributes(old: Mapping[str, Attribute], new: Mapping[str, Attribute], seconds: float) -> Attributes:
-    """The attributes of a file that a later run continues from `seconds` [s] on; its own are NAME_from_SECONDS_s."""
+    """The attributes of a file that a run continues at `seconds` [s]; those that differ are NAME_from_SECONDS_s."""
     later = {key: (m[1], float(m[2])) for key in old if (m := re.fullmatch(r"(.+)_from_(\d+)_s", key))}
     kept = {key: value for key, value in old.items() if key not in later or later[key][1] < seconds}
     latest = {name: key for key, (name, _) in sorted(later.items(), key=lambda item: item[1][1]) if key in kept}

@@ -271,7 +271,9 @@ def _check_format(dataset, path):
         )
 
 
-def check_grid(path: str | Path, was: dict, wanted: dict, remedy: str = "resume it with its own grid") -> None:
+def check_grid(
+    path: str | Path, was: dict, wanted: dict, remedy: str = "resume it with the grid it was written on"
+) -> None:
     """Raise DataError if a file was written on another grid; both are described as in its attributes."""
     differences = [
         f"{name} was {was.get(name)} and is {wanted.get(name)}"

@@ -22,6 +22,7 @@ from ...fields.state import replaced
 from ...fields.variables import PROGNOSTIC
 from ...grids.grid import Grid
 from ...grids.windows import blocks_of
+from ...models.checks import variables_in_state
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
 from ...parallel import SerialCommunicator
@@ -161,7 +162,7 @@ def _check_memory(made, ranks):
     tile = memory.on_host(host)
     records = 0 if made.section("source") is None else MOST_RECORDS
     layers = part_of(made.section("layers"), None)
-    variables = (len(PROGNOSTIC) + len(made.section("tracer") or ())) * (1 if layers is None else layers.count)
+    variables = variables_in_state(len(made.section("tracer") or ()), layers)
     needed = memory.of_model(members * tile, host, itemsize, records=records, variables=variables)
     of, fewer = f" of {members} members" if members > 1 else "", "use fewer cells"
     if output is not None:
@@ -331,8 +332,12 @@ def _core(section):
     options = getattr(section, TABLES_OF_CORES.get(section.core, ""), None)
     if options is not None:
         return part_of(options, None)
-    names = "finite_differences", "filtered_differences", "pseudo_spectral"
-    return dict(zip(names, (sw.FiniteDifferences, sw.FilteredDifferences, sw.PseudoSpectral)))[section.core]()
+    cores = {
+        "finite_differences": sw.FiniteDifferences,
+        "filtered_differences": sw.FilteredDifferences,
+        "pseudo_spectral": sw.PseudoSpectral,
+    }
+    return cores[section.core]()
 
 
 def _term(section, grid, run, gravity=GRAVITY):
