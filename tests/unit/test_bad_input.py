@@ -251,6 +251,12 @@ def test_models_ensembles_and_checkpoints_are_refused_by_their_sizes(little):
     sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays")
     with pytest.raises(ConfigError, match="an Ensemble of 1,000 members needs about .* of memory"):
         sw.Ensemble(model, [model.at_rest()] * 1000)
+    little(memory.of_model(2000, 2000, 8) + 1e6)
+    sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays")
+    many = {"tracers": [sw.Tracer(f"dye{k}") for k in range(20)]}, {"layers": sw.Layers([5.0] * 9, range(1000, 1010))}
+    for more in many:
+        with pytest.raises(ConfigError, match="a grid of 40 x 50 cells needs about .* of memory"):
+            sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays", **more)
     with pytest.raises(ConfigError, match="Spectra: .* needs about"):
         little(5e5)
         sw.Spectra(model)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import swmodel as sw
 from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
 from swmodel.config.build.experiment import assemble, options_of
@@ -350,6 +351,24 @@ def test_the_scheme_of_a_file_that_names_none_suits_its_model(write, model, step
     rest = GOOD.partition("[stepper]")[0] + f"[model]\n{model}\n"
     draft = read(write(rest), ["stepper.fraction=0.5"])
     assert (draft.sections["stepper"].type, draft.sections["stepper"].fraction) == (stepper, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("base", "model", "core"),
+    [
+        (GOOD, 'core = "finite_differences"', sw.FiniteDifferences()),
+        (ANOTHER_GRID, 'core = "filtered_differences"', sw.FilteredDifferences()),
+        (
+            ANOTHER_GRID,
+            'core = "filtered_differences"\npolar_filter = {latitude = 50}',
+            sw.FilteredDifferences(latitude=50.0),
+        ),
+        (GOOD, 'core = "pseudo_spectral"', sw.PseudoSpectral()),
+        (GOOD, 'core = "pseudo_spectral"\nspectral = {dealias = false}', sw.PseudoSpectral(dealias=False)),
+    ],
+)
+def test_the_core_is_that_of_the_file(write, base, model, core):
+    assert options_of(assemble(read(write(f"{base}[model]\n{model}\n"))))["core"] == core
 
 
 def test_the_damping_of_unresolved_scales_is_that_of_the_file(write):

@@ -106,5 +106,6 @@ def test_a_part_of_the_sphere_that_goes_round_it_stays_periodic():
         some = GridPart.of("a.nc", whole, (west, east, -30.0, 30.0), 1)
         assert some.grid == sw.SphericalGrid(9, 6, (10.0, 100.0), (-30.0, 30.0))
     assert GridPart.of("a.nc", whole, (-180.0, 180.0, -30.0, 30.0), 3) == ring
-    with pytest.raises(ConfigError, match="reaches across the ends of the grid's longitudes"):
-        GridPart.of("a.nc", whole, (-10.0, 10.0, -30.0, 30.0), 1)
+    for west, east in ((-10.0, 10.0), (350.0, 370.0)):
+        with pytest.raises(ConfigError, match="reaches across the ends of the grid's longitudes"):
+            GridPart.of("a.nc", whole, (west, east, -30.0, 30.0), 1)
