@@ -87,7 +87,8 @@ class SeaFloor:
     Args:
         raw: `raw(rows, columns)` gives (depth [m] without minimum, wet) of such a block, and of a file also its gaps.
         minimum_depth: wet cells shallower than this are deepened to it [m].
-        fill_lakes: whether water that no cell faces join to the largest water body becomes land.
+        fill_lakes: whether water that no cell faces join to the largest water body becomes land; with `water.INSIDE`
+            not at the sides of the grid.
         notes: sentences on the data themselves.
         nowhere: `nowhere()` raises where there is no water at all.
         sound_speed: c [m s-1], 1000 to 2000; None for incompressible water.
@@ -105,7 +106,7 @@ class SeaFloor:
         grid: Grid,
         raw: Callable,
         minimum_depth: float = 0.0,
-        fill_lakes: bool = False,
+        fill_lakes: bool | str = False,
         notes: tuple = (),
         nowhere: Callable | None = None,
         sound_speed: float | None = None,
@@ -205,7 +206,7 @@ def elevation_on(
     method: str = "average",
     minimum_depth: float = 20.0,
     mask: FieldLike | None = None,
-    fill_lakes: bool = False,
+    fill_lakes: bool | str = False,
     sound_speed: float | None = None,
     datum: float = 0.0,
     land_datum: float = 0.0,
@@ -340,7 +341,7 @@ def depth_on(
     grid: Grid,
     minimum_depth: float = 0.0,
     mask: FieldLike | None = None,
-    fill_lakes: bool = False,
+    fill_lakes: bool | str = False,
     sound_speed: float | None = None,
 ) -> SeaFloor:
     """The SeaFloor of `grid` from a number, a function or an array; arguments as of `from_depth`."""

@@ -190,7 +190,12 @@ class Survey:
     lakes: np.ndarray
 
 
-def survey(wet: GridValues, depth: GridValues, grid: Grid, communicator: Communicator, fill_lakes: bool) -> Survey:
+INSIDE = "inside"  # fills lakes but for water at the sides of the grid, which continues beyond those of a nest
+
+
+def survey(
+    wet: GridValues, depth: GridValues, grid: Grid, communicator: Communicator, fill_lakes: bool | str
+) -> Survey:
     """Lakes, straits and channels of a mask; collective.
 
     Args:
@@ -198,20 +203,22 @@ def survey(wet: GridValues, depth: GridValues, grid: Grid, communicator: Communi
         depth: [m], 0 on land.
         grid: the Grid.
         communicator: a Communicator.
-        fill_lakes: whether lakes are to become land, so that their cells are needed.
+        fill_lakes: whether lakes are to become land, so that their cells are needed; or INSIDE.
     """
     water = label_bodies(wet, grid, communicator, weight=depth)
     if not water.count:
         return Survey((), np.zeros((0, 2), int))
-    largest = 1 + int(np.argmax(water.area))
+    is_lake = np.arange(water.count) != np.argmax(water.area)
+    if fill_lakes == INSIDE:
+        is_lake &= ~water.touches.any(axis=1)
     parts = communicator.decomposition(grid.shape)
-    runs = [_runs(numbers, largest, parts.tile(rank), grid.nx) for rank, numbers in water.tiles.items()]
+    runs = [_runs(numbers, is_lake, parts.tile(rank), grid.nx) for rank, numbers in water.tiles.items()]
     lakes = np.zeros((0, 2), int)
     if fill_lakes and water.count > 1:
         lakes = np.concatenate(sum(communicator.host_gather(runs), []))
         lakes = lakes[np.argsort(lakes[:, 0])]
     closed = _closed_straits(wet, water, grid, communicator) if water.count > 1 else ()
-    report = _lakes(water, largest, closed, grid, fill_lakes)
+    report = _lakes(water, is_lake, closed, grid, fill_lakes)
     kept = wet if not lakes.size else without(wet, lakes)
     return Survey((*report, *_channels(kept, grid, communicator)), lakes)
 
@@ -236,9 +243,9 @@ class _Without(GridValues):
         return self.wet.block(rows, columns) & ~inside
 
 
-def _runs(numbers, largest, tile, nx):
-    """(n, 2) runs of the cells of a tile that are water of another body than the largest."""
-    lake = (numbers > 0) & (numbers != largest)
+def _runs(numbers, is_lake, tile, nx):
+    """(n, 2) runs of the cells of a tile that are water of bodies which are lakes."""
+    lake = np.append(False, is_lake)[numbers]
     edges = np.diff(lake.astype(np.int8), axis=1, prepend=0, append=0)
     (rows, first), (_, last) = np.nonzero(edges == 1), np.nonzero(edges == -1)
     start = (rows + tile.j0) * nx + tile.i0
@@ -278,18 +285,17 @@ def _corner_contacts(everyone):
     return [np.unique(np.concatenate([inside, keys[other] // 2]))] * len(everyone)
 
 
-def _lakes(water, largest, closed, grid, fill_lakes):
+def _lakes(water, is_lake, closed, grid, fill_lakes):
     """Sentences on the water that is not part of the largest body: lakes, single cells, straits closed at a corner."""
-    if water.count < 2:
+    if not (count := int(is_lake.sum())):
         return []
-    sizes = water.cells.copy()
-    sizes[largest - 1] = 0
-    biggest = np.argsort(-sizes, kind="stable")[: min(3, water.count - 1)]
+    sizes = np.where(is_lake, water.cells, 0)
+    biggest = np.argsort(-sizes, kind="stable")[: min(3, count)]
     places = [f"{_count(sizes[body], 'cell')} at {_place(grid, water.deepest[body])}" for body in biggest]
     fate = "filled" if fill_lakes else "kept (fill_lakes = true makes them land)"
     lines = [
-        f"{_count(water.count - 1, 'lake')} of {_count(sizes.sum(), 'cell')} not connected to the largest "
-        f"water body, {fate}: {', '.join(places)}{', ...' if water.count > 4 else '.'}"
+        f"{_count(count, 'lake')} of {_count(sizes.sum(), 'cell')} not connected to the largest "
+        f"water body, {fate}: {', '.join(places)}{', ...' if count > 3 else '.'}"
     ]
     single = np.flatnonzero(sizes == 1)
     if single.size:

@@ -9,10 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..dynamics.cores import FiniteDifferences
 from ..dynamics.domain import Domain
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.transported import Transported
 from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.state import State, replaced
 from ..grids.grid import Grid
@@ -25,14 +23,23 @@ from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .edges import counted
 from .interpolation import blended, depth_of, difference, warn_of_difference
-from .nest import STAGES, Nest, finest, forcing_in, frame_of, levees_in
+from .nest import STAGES, Nest, finest, frame_of
+from .parts import (
+    check_arrays,
+    check_options,
+    check_tracers,
+    forcing_in,
+    in_nest,
+    is_of_cells,
+    levees_in,
+    warn_of_sponges,
+)
 from .start import MotionInBox
 from .steps import FamilySystem, family_system
 
 __all__ = ["Family"]
 
 OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
-SAME = ("boundaries", "communicator", "dtype")  # arguments that a nest cannot have of its own
 
 
 class Family:
@@ -67,9 +74,9 @@ class Family:
         self.nests, self.places, self.differences = {nest.name: nest for nest in nests}, {}, {}
         self.steps = {nest.name: nest.substeps for nest in nests}
         _check_names(nests)
-        _check_options("", options)
+        check_options("", options)
         for nest in nests:
-            _check_options(nest.name, nest.options)
+            check_options(nest.name, nest.options)
         wetting_in_nests = not options.get("wetting") and any(nest.options.get("wetting") for nest in nests)
         own: dict[str, Any] = options | ({"levees": ()} if wetting_in_nests else {})
         self.models = {"": ShallowWater(grid, depth, **own)}
@@ -81,7 +88,10 @@ class Family:
         shared, sources = {key: value for key, value in options.items() if key not in OWN}, {"": options.get("source")}
         for k, nest in enumerate(nests):
             with of_part(f"nest.{k}"), _of_nest(nest.name):
+                check_arrays(nest.name, {key: x for key, x in shared.items() if key not in nest.options}, grid)
                 self._add(nest, shared | dict(nest.options), sources)
+        in_outermost = [(nest, self.places[nest.name]) for nest in nests if nest.inside is None]
+        warn_of_sponges(in_outermost, grid, one_or_more(options.get("boundaries", ())))
         for name, model in self.models.items():
             model.count(counted(name, self.nests, self.places, self.models))
 
@@ -113,7 +123,7 @@ class Family:
         options["forcing"] = forcing_in(nest, place, *floors, forcing)
         options |= {"levees": levees_in(nest, place, grid, levees)}
         self.models[nest.name] = ShallowWater(grid, depth, **options)
-        _check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
+        check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
 
     @property
     def outer(self) -> ShallowWater:
@@ -131,7 +141,17 @@ class Family:
         return {each: self.places[each].box(outer) for each, nest in self.nests.items() if (nest.inside or "") == name}
 
     def states(self, **fields: Any) -> dict[str, State]:
-        """{name: State} at the start of each grid, of the arguments of ShallowWater.state, numbers or functions."""
+        """{name: State} at the start of each grid, of the arguments of ShallowWater.state, numbers or functions.
+
+        Raises:
+            ConfigError: for an array of cells, which are those of one grid.
+        """
+        for key, value in fields.items():
+            if self.nests and is_of_cells(value, self.outer.grid):
+                raise ConfigError(
+                    f"Family.states: {key} is an array of the outermost grid's cells, and nests have others; give a "
+                    "function of x and y, or make each state by family.models[name].state(...)."
+                )
         return {name: model.state(**fields) for name, model in self.models.items()}
 
     def steppers(self, stepper: TimeStepper) -> dict[str, TimeStepper]:
@@ -210,7 +230,9 @@ class Family:
         self.check_started("Family.dynamics", "use a NestedSimulation")
         for name, model in self.models.items():
             if model.changes_in_time and model.system.series():
-                raise ConfigError(f"Family.dynamics: the model{_in(name)} has records in time; use a NestedSimulation.")
+                raise ConfigError(
+                    f"Family.dynamics: the model{in_nest(name)} has records in time; use a NestedSimulation."
+                )
         self.check_frames(self.steppers(stepper))
         return self.interval(self.halo(stepper), 0, float(stepper.dt))
 
@@ -238,7 +260,7 @@ class Family:
         if not isinstance(states, Mapping) or set(states) != set(self.models):
             raise ValueError(f"{who}: state is not a dict of one State for each grid; give family.states(...).")
         for name, model in self.models.items():
-            model.check_state(f"{who}{_in(name)}", states[name])
+            model.check_state(f"{who}{in_nest(name)}", states[name])
 
     def check_time_step(self, stepper: TimeStepper, states: Mapping[str, State]) -> None:
         """Raise ConfigError if a step is over the limit of a grid, or reads more cells than a frame has; collective."""
@@ -292,8 +314,8 @@ class Family:
             if reach > place.width:
                 more = f", or give the Family the stages of a step (now {self.stages})"
                 raise ConfigError(
-                    f"a step of {type(steppers[name]).__name__} reads {reach} cells around each{_in(name)}, and its "
-                    f"frame is {place.width} cells wide; use ForwardBackward or a term that reads fewer cells"
+                    f"a step of {type(steppers[name]).__name__} reads {reach} cells around each{in_nest(name)}, and "
+                    f"its frame is {place.width} cells wide; use ForwardBackward or a term that reads fewer cells"
                     f"{more * self.models[name].momentum.conserves_momentum}."
                 )
 
@@ -334,37 +356,6 @@ class Family:
             area = model.grid.area_h * self.counted(name, heights) * model.wet
             total += float(np.sum(model.decomposition.cut(area, model.communicator.rank) * np.asarray(height, float)))
         return float(self.outer.communicator.host_sum(np.array([total]))[0])
-
-
-def _in(name):
-    return f" in the nest {name!r}" if name else ""
-
-
-def _check_options(name, options):
-    """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
-    for key, value in options.items():
-        why = ""
-        if key == "core" and not isinstance(value, FiniteDifferences):
-            why = "nests have finite differences alone; leave it out."
-        if key in SAME and name:
-            why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
-        if key == "layers" and name:
-            why = "all grids have the layers of the outermost one; leave it out there."
-        if why:
-            raise ConfigError(f"Family: {key} = {value!r}{_in(name)}: {why}")
-
-
-def _check_tracers(name, own, outer):
-    """Raise ConfigError unless a nest's tracers have the names and layers of the outermost grid's, and fluxes."""
-    ours, theirs = ([(x.name, x.layer) for x in each] for each in (own, outer))
-    if ours != theirs:
-        listed = [", ".join(name for name, _ in each) or "none" for each in (ours, theirs)]
-        raise ConfigError(
-            f"Family: the tracers{_in(name)} are {listed[0]}, and those of the outermost grid {listed[1]}; give all "
-            "grids the same ones, in the same order and layers."
-        )
-    if lacking := [type(x).__name__ for x in own if type(x).fluxes is Transported.fluxes]:
-        raise ConfigError(f"Family: {lacking[0]} has no method `fluxes`, which nests need to conserve it; add one.")
 
 
 @contextlib.contextmanager

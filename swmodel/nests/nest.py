@@ -10,29 +10,19 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from ..dynamics.clock import Time
-from ..dynamics.forcing import WaterForcing
 from ..dynamics.momentum import VorticityFlux
-from ..dynamics.terms import Forcing, Term
 from ..errors import ConfigError
-from ..fields.field import Value
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
-from ..fields.state import pytree
 from ..grids.grid import Grid
-from ..grids.levees import NO_CREST, CrestDepths, Levee
 from ..grids.turns import limits_on
-from ..grids.water import cell_at, nearest_water
-from ..grids.windows import GridValues, grid_values
+from ..grids.windows import GridValues
 
-if TYPE_CHECKING:
-    from ..dynamics.layer import LayerFlow
-
-__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "forcing_in", "frame_of", "levees_in"]
+__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "frame_of"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
 OF_STAGE = 3  # the same for a step of one stage, of which ForwardBackward reads 2
@@ -88,6 +78,10 @@ class Place:
         """The rows and columns of the outer grid in box and frame."""
         (j, i), (ny, nx) = self.corner, self.shape
         return slice(j, j + ny), slice(i, i + nx)
+
+    def of_outer(self, values: GridValues | np.ndarray) -> np.ndarray:
+        """(rows, columns) of the outer grid's values in box and frame."""
+        return values[self.box_slices] if isinstance(values, np.ndarray) else values.block(*self.box_slices)
 
     @property
     def covered(self) -> np.ndarray:
@@ -226,82 +220,6 @@ def frame_of(form: VorticityFlux, has_tracers: bool = False, stages: int = STAGE
     if form.conserves_momentum:
         return max(FRAME, (BORES + has_tracers) * stages)
     return FRAME if stages > 1 else OF_STAGE
-
-
-def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> tuple[Levee, ...]:
-    """The Levees that cross a nest.
-
-    Args:
-        nest, place: the nest, and where it lies.
-        grid: its Grid.
-        levees: those of the family.
-
-    Raises:
-        ConfigError: for a levee in the frame, or less than an outer cell inside of the border.
-    """
-    found, width = [], place.width + place.ratio
-    inner = np.zeros(place.nest_shape, bool)
-    inner[width:-width, width:-width] = True
-    between = inner[:, :-1] & inner[:, 1:], inner[:-1] & inner[1:]
-    for number, levee in enumerate(levees, 1):
-        crests = [np.asarray(CrestDepths([levee], grid, position)) < NO_CREST for position in "uv"]
-        if not any(faces.any() for faces in crests):
-            continue
-        if (crests[0][:, :-1] & ~between[0]).any() or (crests[1][:-1] & ~between[1]).any():
-            raise ConfigError(
-                f"levee {repr(levee.name) if levee.name else number} comes nearer than a cell of the outer grid to the "
-                f"border of the nest {nest.name!r}, or into its frame, {place.frame} such cells around the box, where "
-                "values of the outer grid are interpolated; move the box."
-            )
-        found.append(levee)
-    return tuple(found)
-
-
-@pytree
-class _Elsewhere(Forcing):
-    """Has the place of a forcing that lies outside of a nest, so that the others keep their numbers; does nothing."""
-
-    uses_time = False
-
-    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
-        return 0.0, 0.0
-
-
-def forcing_in(
-    nest: Nest, place: Place, outer: tuple[Grid, GridValues], inner: tuple[Grid, np.ndarray], forcing: Sequence[Term]
-) -> tuple[Term, ...]:
-    """The forcing of a nest, without the rivers, gates and the like that lie outside of its box.
-
-    Args:
-        nest, place: the nest, and where it lies.
-        outer, inner: (Grid, its wet cells) of the grid around it, and of its own.
-        forcing: that of the family, or of the nest.
-
-    Raises:
-        ConfigError: for one that has cells in the box and others outside of it. Each grid computes the water that
-            passes for itself, so that the nest would take another volume than the outer grid gives.
-    """
-    found = []
-    for number, term in enumerate(forcing):
-        points, who = term.points if isinstance(term, WaterForcing) else (), type(term).__name__
-        inside = [_is_in((place.rows, place.columns), who, point, *outer) for point in points]
-        if points and not any(inside):
-            found.append(_Elsewhere())
-            continue
-        wet = grid_values(inner[1], inner[0])
-        if not all(inside) or not all(_is_in(place.nest_box, who, point, inner[0], wet) for point in points):
-            raise ConfigError(
-                f"forcing.{number}, {who}: some of its cells are in the box of the nest {nest.name!r} and others are "
-                "not, so that the volumes of both grids would differ; move the box, or all cells to one side of it."
-            )
-        found.append(term)
-    return tuple(found)
-
-
-def _is_in(box, who, point, grid, wet):
-    """Whether the water nearest to a point is in the cells of a box, ((first, last + 1) of rows, of columns)."""
-    cell = None if cell_at(point, grid) is None else nearest_water(who, point, grid, wet)
-    return cell is not None and all(first <= n < last for n, (first, last) in zip(cell, box, strict=True))
 
 
 def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[tuple[Nest, Place, Grid]]) -> str:

@@ -285,6 +285,26 @@ def test_a_nest_starts_not_before_the_one_around_it(tmp_path):
     assert [family.first_step(name, 10.0) for name in ("", "a", "b")] == [0, 12, 12]
 
 
+def test_a_nest_fills_no_sea_that_continues_beyond_its_border(tmp_path):
+    """Water on both sides of a spit is sea, which the box cuts in two; a pond in the spit is a lake in both grids."""
+    spit = "where((abs(x - 15e3) < 1.6e3) * (y < 22e3), 0, 200) + where(abs(x - 14.5e3) + abs(y - 12.5e3) < 500, 9, 0)"
+    text = SEA.replace('"200 - 0.005 * x"', f'"{spit}", fill_lakes = true').replace("output.gauges = ", "# ")
+    family, _, _ = family_of(assemble_family(read_text(text + nest(), "sea.toml", tmp_path)), "serial", None, "arrays")
+    outer, inner = (family.models[name].wet for name in ("", "a"))
+    assert not outer[12, 13:17].any() and outer[12, 12] and outer[12, 17]
+    np.testing.assert_array_equal(inner[1::3, 1::3], family.places["a"].of_outer(outer))
+
+
+def test_check_says_where_a_sponge_has_no_effect_in_a_nest(tmp_path, command):
+    path = tmp_path / "sea.toml"
+    sponge = '\n[[boundary]]\ntype = "sponge"\nsides = ["west", "north"]\nwidth = "{} km"\nrate = 0.01\n'
+    for width, says in ((12, True), (8, False)):
+        path.write_text(SEA + sponge.format(width) + nest())
+        _, err = command.ok("check", path)
+        where = "boundary.0, Sponge: its layer along the west and north side reaches into the nest 'a', and has no"
+        assert (err.count(where) == 1) == says and err.count("Sponge") == says, err
+
+
 def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):
     rows = ("dike,13000,13000,2", "dike,16000,13000,2", "wall,2000,2000,2", "wall,2000,9000,2")
     (tmp_path / "levees.csv").write_text("\n".join(("levee,x,y,crest_m", *rows)))

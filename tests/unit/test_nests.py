@@ -31,6 +31,7 @@ TRACERS = nested.tracers()
 EVERYWHERE = np.ones(nested.GRID.shape)
 BASIN = ((12e3, 11e3), (15e3, 11e3), (15e3, 14e3), (12e3, 14e3), (12e3, 11e3))  # in the nest
 LEVEES = sw.Levee(BASIN, 1.0), sw.Levee(((2e3, 0.0), (2e3, 30e3)), -1.0)  # the second one outside of it
+SPONGE = sw.Sponge(("west",), width=12e3, rate=1e-3)
 SMOOTH = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
 
 
@@ -417,6 +418,14 @@ def masks_of(model):
         ([{}], {"depth": lambda x, y: np.where(x < 8e3, 10.0, 0.0)}, "lies on land alone"),
         ([{"options": {"boundaries": sw.Flather()}}], {}, "in the nest 'harbour': all grids have that"),
         ([{}], {"core": sw.PseudoSpectral()}, "nests have finite differences alone"),
+        ([{}], {"dissipation": SPONGE}, "nests would have it along sides of their own; give it in boundaries"),
+        ([{}], {"forcing": sw.Flather()}, "nests would have it along sides of their own; give it in boundaries"),
+        (  # an array that fits the nest as well
+            [{}, {"name": "alike", "x": (2e3, 8e3), "y": (19e3, 23e3), "ratio": 3}],
+            {"dissipation": sw.LinearDrag(1e-5 * EVERYWHERE)},
+            "LinearDrag.rate is an array of the outermost grid's 26 x 30 cells, and the nest 'harbour' has others",
+        ),
+        ([{}], {"forcing": sw.WindStress(x=sw.Records([0.0, 9.0], np.stack([EVERYWHERE] * 2)))}, "WindStress.x is an"),
         (
             [{"options": {"tracers": ()}}],
             {"tracers": sw.Tracer("dye")},

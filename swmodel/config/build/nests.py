@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import ConfigError
 from ...fields.state import State
+from ...grids.water import INSIDE
 from ...nests.family import Family
 from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
@@ -119,6 +120,8 @@ def _sections(draft, section, grid, output):
         if model is not None and model.wetting is not None:
             kept -= {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
         floor = type(floor)(**{key: getattr(floor, key) for key in kept})
+    if getattr(floor, "fill_lakes", False):
+        floor = floor.replaced(fill_lakes=INSIDE)
     replaced = {
         "grid": given["grid"].replaced(nx=grid.nx, ny=grid.ny, periodic="", **limits),
         "bathymetry": floor,

@@ -1,0 +1,218 @@
+"""What of the outermost model acts in a nest: taken over, left out, warned of or refused.
+
+Terms and tracers are evaluated on the nest's own cells, as are formulas, maps and records of files. Left out are open
+sides and sponges, which belong to sides that no nest reaches, and rivers, gates and levees that lie elsewhere. An array
+of the outermost grid's cells is refused, since its values lie elsewhere on the nest's.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dynamics.boundaries import OpenBoundary
+from ..dynamics.clock import Time
+from ..dynamics.cores import FiniteDifferences
+from ..dynamics.forcing import WaterForcing
+from ..dynamics.sponge import Sponge, SpongeProfile
+from ..dynamics.terms import Forcing, Term
+from ..dynamics.transported import Transported
+from ..errors import ConfigError
+from ..fields.field import Value
+from ..fields.state import pytree
+from ..grids.grid import Grid
+from ..grids.levees import NO_CREST, CrestDepths, Levee
+from ..grids.water import cell_at, nearest_water
+from ..grids.windows import GridValues, grid_values
+from ..models.names import named, one_or_more
+from .nest import Nest, Place
+
+if TYPE_CHECKING:
+    from ..dynamics.layer import LayerFlow
+
+__all__ = [
+    "check_arrays",
+    "check_options",
+    "check_tracers",
+    "forcing_in",
+    "in_nest",
+    "is_of_cells",
+    "levees_in",
+    "warn_of_sponges",
+]
+
+SAME = ("boundaries", "communicator", "dtype")  # arguments that a nest cannot have of its own
+OF_SIDES = OpenBoundary, Sponge  # parts that act along sides of the grid
+SHARED = "forcing", "dissipation", "tracers"  # parts of the outermost grid that nests take over
+
+
+def in_nest(name: str) -> str:
+    """ " in the nest 'harbour'" for messages; "" for the outermost grid."""
+    return f" in the nest {name!r}" if name else ""
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
+    for key, value in options.items():
+        why = ""
+        if key == "core" and not isinstance(value, FiniteDifferences):
+            why = "nests have finite differences alone; leave it out."
+        if key in SAME and name:
+            why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
+        if key == "layers" and name:
+            why = "all grids have the layers of the outermost one; leave it out there."
+        if key in SHARED and any(isinstance(part, OF_SIDES) for part in one_or_more(value)):
+            why = "nests would have it along sides of their own; give it in boundaries, which the outermost grid has."
+        if why:
+            raise ConfigError(f"Family: {key} = {value!r}{in_nest(name)}: {why}")
+
+
+def check_arrays(name: str, options: Mapping[str, Any], grid: Grid) -> None:
+    """Raise ConfigError for arrays of the outermost grid's cells in the parts that a nest takes over.
+
+    Args:
+        name: of the nest.
+        options: the arguments of ShallowWater that it takes over.
+        grid: the outermost grid.
+    """
+    for key in SHARED:
+        for part in one_or_more(options.get(key, ())):
+            for parameter, value in vars(part).items():
+                if is_of_cells(value, grid):
+                    raise ConfigError(
+                        f"{type(part).__name__}.{parameter} is an array of the outermost grid's {grid.ny} x {grid.nx} "
+                        f"cells, and the nest {name!r} has others; give a function of x and y, or the nest its own "
+                        f"{key} in `options`."
+                    )
+
+
+def is_of_cells(value: Any, grid: Grid) -> bool:
+    """Whether a value is an array of the cells of a grid, or holds one, as records in time do."""
+    if isinstance(value, Mapping):
+        return any(is_of_cells(each, grid) for each in value.values())
+    if dataclasses.is_dataclass(value):
+        return any(is_of_cells(each, grid) for each in vars(value).values())
+    return tuple(getattr(value, "shape", ()))[-2:] == grid.shape
+
+
+def warn_of_sponges(nests: Iterable[tuple[Nest, Place]], grid: Grid, boundaries: Sequence[Any]) -> None:
+    """Say which sponges, and other terms along sides, of the outermost grid have no effect in nests.
+
+    Args:
+        nests: those in the outermost grid, and where they lie.
+        grid: the outermost grid.
+        boundaries: its boundaries.
+    """
+    warn = logging.getLogger("swmodel").warning
+    for name, part in named("boundary", boundaries).items():
+        for nest, place in () if isinstance(part, OpenBoundary) else nests:
+            if not isinstance(part, Sponge):
+                warn(
+                    "%s, %s: the nest %r does not have it, as nests reach no side", name, type(part).__name__, nest.name
+                )
+                continue
+            sides = [
+                side
+                for side in part.sides
+                if place.of_outer(SpongeProfile(grid, (side,), part.width))[place.covered].any()
+            ]
+            if sides:
+                warn(
+                    "%s, Sponge: its layer along the %s side reaches into the nest %r, and has no effect there: move "
+                    "the box out of it, or make the layer narrower than %g m",
+                    name,
+                    " and ".join(sides),
+                    nest.name,
+                    part.width,
+                )
+
+
+def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> tuple[Levee, ...]:
+    """The Levees that cross a nest.
+
+    Args:
+        nest, place: the nest, and where it lies.
+        grid: its Grid.
+        levees: those of the family.
+
+    Raises:
+        ConfigError: for a levee in the frame, or less than an outer cell inside of the border.
+    """
+    found, width = [], place.width + place.ratio
+    inner = np.zeros(place.nest_shape, bool)
+    inner[width:-width, width:-width] = True
+    between = inner[:, :-1] & inner[:, 1:], inner[:-1] & inner[1:]
+    for number, levee in enumerate(levees, 1):
+        crests = [np.asarray(CrestDepths([levee], grid, position)) < NO_CREST for position in "uv"]
+        if not any(faces.any() for faces in crests):
+            continue
+        if (crests[0][:, :-1] & ~between[0]).any() or (crests[1][:-1] & ~between[1]).any():
+            raise ConfigError(
+                f"levee {repr(levee.name) if levee.name else number} comes nearer than a cell of the outer grid to the "
+                f"border of the nest {nest.name!r}, or into its frame, {place.frame} such cells around the box, where "
+                "values of the outer grid are interpolated; move the box."
+            )
+        found.append(levee)
+    return tuple(found)
+
+
+@pytree
+class _Elsewhere(Forcing):
+    """Has the place of a forcing that lies outside of a nest, so that the others keep their numbers; does nothing."""
+
+    uses_time = False
+
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
+        return 0.0, 0.0
+
+
+def forcing_in(
+    nest: Nest, place: Place, outer: tuple[Grid, GridValues], inner: tuple[Grid, np.ndarray], forcing: Sequence[Term]
+) -> tuple[Term, ...]:
+    """The forcing of a nest, without the rivers, gates and the like that lie outside of its box.
+
+    Args:
+        nest, place: the nest, and where it lies.
+        outer, inner: (Grid, its wet cells) of the grid around it, and of its own.
+        forcing: that of the family, or of the nest.
+
+    Raises:
+        ConfigError: for one that has cells in the box and others outside of it. Each grid computes the water that
+            passes for itself, so that the nest would take another volume than the outer grid gives.
+    """
+    found = []
+    for number, term in enumerate(forcing):
+        points, who = term.points if isinstance(term, WaterForcing) else (), type(term).__name__
+        inside = [_is_in((place.rows, place.columns), who, point, *outer) for point in points]
+        if points and not any(inside):
+            found.append(_Elsewhere())
+            continue
+        wet = grid_values(inner[1], inner[0])
+        if not all(inside) or not all(_is_in(place.nest_box, who, point, inner[0], wet) for point in points):
+            raise ConfigError(
+                f"forcing.{number}, {who}: some of its cells are in the box of the nest {nest.name!r} and others are "
+                "not, so that the volumes of both grids would differ; move the box, or all cells to one side of it."
+            )
+        found.append(term)
+    return tuple(found)
+
+
+def _is_in(box, who, point, grid, wet):
+    """Whether the water nearest to a point is in the cells of a box, ((first, last + 1) of rows, of columns)."""
+    cell = None if cell_at(point, grid) is None else nearest_water(who, point, grid, wet)
+    return cell is not None and all(first <= n < last for n, (first, last) in zip(cell, box, strict=True))
+
+
+def check_tracers(name: str, own: Sequence[Transported], outer: Sequence[Transported]) -> None:
+    """Raise ConfigError unless a nest's tracers have the names and layers of the outermost grid's, and fluxes."""
+    ours, theirs = ([(x.name, x.layer) for x in each] for each in (own, outer))
+    if ours != theirs:
+        listed = [", ".join(name for name, _ in each) or "none" for each in (ours, theirs)]
+        raise ConfigError(
+            f"Family: the tracers{in_nest(name)} are {listed[0]}, and those of the outermost grid {listed[1]}; give "
+            "all grids the same ones, in the same order and layers."
+        )
+    if lacking := [type(x).__name__ for x in own if type(x).fluxes is Transported.fluxes]:
+        raise ConfigError(f"Family: {lacking[0]} has no method `fluxes`, which nests need to conserve it; add one.")
