@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import LONGEST_CHUNK
-from ..errors import BlowUp, ConfigError, Interrupted
+from ..errors import BlowUp, ConfigError, Interrupted, SwmodelError
 from ..output.products.base import Watcher
 from ..output.running import Run
 from ..runtime.signals import PROCESS, WRITING, SignalMonitor
@@ -81,8 +81,7 @@ class Driver:
         with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
             self._loop(last, stack, signals, reported, reader.submit)
             PROCESS.allow(WRITING)
-            for grid in reversed(self.grids.values()):
-                grid.run.finish(grid.simulation)
+            self._finish()
 
     def _loop(self, last, stack, signals, report, submit):
         outer, pace, began = self.outer, self.outer.pace, clock.perf_counter()
@@ -102,6 +101,17 @@ class Driver:
                 self._handle(request)
             report(clock.perf_counter() - began)
             self.between(last, stack)
+
+    def _finish(self):
+        """Complete the files of all grids, and then raise the first error of any."""
+        errors = []
+        for grid in reversed(self.grids.values()):
+            try:
+                grid.run.finish(grid.simulation)
+            except SwmodelError as error:
+                errors.append(error)
+        for error in errors:
+            raise error
 
     def wait(self) -> None:
         """Return when the files of all grids are complete up to the present step."""
@@ -149,17 +159,17 @@ class Driver:
         for grid, carry in zip(self.grids.values(), carries, strict=True):
             grid.carry = carry
             grid.simulation.take(carry, count * grid.total)
-        for name, grid in self.grids.items():  # before any restart is replaced, so that all stay of one time
-            try:
-                self._check_solved(grid)  # before the state, which an unsolved equation may have made invalid
-                self._check_health(grid, count * grid.total)
-            except BlowUp as error:
-                raise (BlowUp(f"In the nest {name!r}: {error}") if name else error) from None
+        for grid in self.grids.values():  # before any restart is replaced, so that all stay of one time
+            self._check_solved(grid)  # before the state, which an unsolved equation may have made invalid
+        self._check_health(count)
         for name, grid in reversed(self.grids.items()):  # the outermost last: its restart is that of the time to resume
             grid.run.chunk(grid.simulation, count * grid.total, grid.simulation.step)
             grid.run.due(grid.simulation, after_chunk=True)
             if name:
                 grid.run.wait()
+        if len(self.grids) > 1 and self.outer.communicator.agree(any(x.run.writer.failed for x in self.grids.values())):
+            self._write_restarts()
+        for grid in self.grids.values():
             grid.run.settle(grid.simulation)
 
     def _check_solved(self, grid):
@@ -172,21 +182,34 @@ class Driver:
             when = f"at step {simulation.step} ({simulation.time:g} s)"
             raise BlowUp(f"The run stopped {when}: {complaint}. {grid.run.restart_hint()}")
 
-    def _check_health(self, grid, count):
-        """Raise BlowUp, which names the cell, on every rank alike if the state of any tile is invalid.
+    def _check_health(self, count):
+        """Raise BlowUp, which names the cell, on every rank alike if a state of any tile of any grid is invalid.
 
-        The message names the restart of the outermost grid, from which nests continue, too.
+        All grids first write what they have of the last `count` steps of the outermost grid, up to the time of the last
+        valid state of the grid in which one becomes invalid first. The message names the restart of the outermost grid,
+        from which nests continue, too.
         """
-        simulation, outermost = grid.simulation, self.grids[""].run
-        invalid = invalid_cells(simulation, grid.carry.health)
-        if not simulation.communicator.agree(bool(invalid)):
+        invalid = {name: invalid_cells(grid.simulation, grid.carry.health) for name, grid in self.grids.items()}
+        communicator = self.outer.communicator
+        if not communicator.agree(any(invalid.values())):
             return
-        first = min(sum(simulation.communicator.host_gather(invalid), []), key=lambda cell: cell[:4])
-        grid.run.chunk(simulation, count, first[0] - 1)
-        for run in (grid.run, outermost):
-            run.wait()
-        message = diagnosis(simulation, *first)
-        raise BlowUp(f"{message} {outermost.restart_hint()}")
+        found = {name: sum(communicator.host_gather(cells), []) for name, cells in invalid.items()}
+        first = {name: min(cells, key=lambda cell: cell[:4]) for name, cells in found.items() if cells}
+        name = min(first, key=lambda name: first[name][0] / self.grids[name].total)
+        wrong = self.grids[name]
+        for grid in reversed(self.grids.values()):
+            end = (first[name][0] - 1) * grid.total // wrong.total
+            grid.run.chunk(grid.simulation, count * grid.total, end)
+        self.wait()
+        message = f"{diagnosis(wrong.simulation, *first[name])} {self.grids[''].run.restart_hint()}"
+        raise BlowUp(f"In the nest {name!r}: {message}" if name else message)
+
+    def _write_restarts(self):
+        """Write the restarts of all grids, that of the outermost one when those of nests are written."""
+        for name, grid in reversed(self.grids.items()):
+            grid.run.write_restart(grid.simulation)
+            if name:
+                grid.run.wait()
 
     def _agree(self, request, steps):
         """(the most urgent signal of any rank, the root's choice of the next chunk's length), on every rank."""
@@ -200,11 +223,9 @@ class Driver:
         signal, ends = SignalMonitor.meaning(request)
         if ends:
             PROCESS.take_over()
-        for name, grid in reversed(self.grids.items()):
-            grid.run.write_restart(grid.simulation)
-            if name or ends:
-                grid.run.wait()
+        self._write_restarts()
         if ends:
+            self.grids[""].run.wait()
             outer, run = self.outer, self.grids[""].run
             message = f"{signal.name} stopped the run at step {outer.step} ({outer.time:g} s)."
             raise Interrupted(f"{message} {how_to_continue(outer, run)}", signal)

@@ -12,7 +12,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.dynamics.forcing import WaterForcing
-from swmodel.errors import ConfigError
+from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.nests.edges import Edges
 from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
@@ -343,6 +343,54 @@ def test_records_are_the_states_of_their_steps_on_every_grid(with_dye, tmp_path)
             np.testing.assert_array_equal(eta[k].filled(0), expected.astype(eta.dtype), err_msg=path.name)
             records += 1
     assert records > 12
+
+
+@pytest.mark.parametrize("grid", ["", "harbour"])
+def test_all_grids_write_what_was_before_a_blow_up_in_one_of_them(grid, tmp_path):
+    """A storm that blows over one grid drives its water from a coast, within a chunk of steps."""
+    storm = {"forcing": sw.WindStress(x=3e3)}
+    nest = sw.Nest("harbour", two_way=False, options={"forcing": ()} if not grid else storm, **nested.HARBOUR)
+    family = nested.family([nest], **({} if grid else storm))
+    simulation = sw.NestedSimulation(family, family.states(), FB)
+    for name in family.names:
+        simulation[name].gauges(tmp_path / f"gauges_{name}.nc", {"inside": (13.2e3, 13.1e3)})
+        simulation[name].write(tmp_path / f"fields_{name}.nc", ("eta",), every=2 * FB.dt)
+    simulation.outer.pace.steps = 200  # all in one chunk
+    with pytest.raises(
+        BlowUp, match="In the nest 'harbour': The run stopped at" if grid else "^The run stopped"
+    ) as stop:
+        simulation.run(steps=200)
+    valid = int(str(stop.value).split("stopped at step ")[1].split()[0]) - 1
+    for name in family.names:
+        last, dt = valid * family.total_steps(name) // family.total_steps(grid), simulation[name].dt
+        with netCDF4.Dataset(tmp_path / f"gauges_{name}.nc") as gauges:
+            np.testing.assert_allclose(gauges["time"][:], dt * np.arange(last + 1))
+            assert np.isfinite(gauges["eta"][:]).all()
+        with netCDF4.Dataset(tmp_path / f"fields_{name}.nc") as fields:
+            np.testing.assert_allclose(fields["time"][:], np.arange(0.0, dt * last + 1e-6, 2 * FB.dt))
+
+
+@pytest.mark.parametrize("steps", [40, 200])
+def test_a_file_of_a_nest_that_cannot_be_written_leaves_those_of_the_other_grids_complete(steps, with_dye, tmp_path):
+    """Its disk is full at the end of the first of two chunks, or at the end of the run."""
+    simulation = with_files(with_dye, AB2, tmp_path)
+    simulation[""].gauges(tmp_path / "outer.nc", {"inside": (3.2e3, 3.1e3)})
+    gauges = next(x for x in simulation["harbour"].outputs if x.path.name == "gauges.nc")
+
+    def full(*_):
+        raise DataError("the disk is full.")
+
+    at_end, gauges.flush = steps == 40, lambda: None
+    setattr(gauges, "finish" if at_end else "chunk", lambda one, *_: gauges.submit(full))
+    with pytest.raises(DataError, match="the disk is full"):
+        simulation.run(steps=steps)
+    last = simulation.outer.step
+    assert (last == steps) == at_end
+    with netCDF4.Dataset(tmp_path / "outer.nc") as file:
+        np.testing.assert_allclose(file["time"][:], AB2.dt * np.arange(last + 1))
+    again = sw.NestedSimulation(with_dye, with_dye.states(), AB2)
+    again.resume({name: tmp_path / f"restart_{name}.nc" for name in with_dye.names})
+    assert again.outer.step == last
 
 
 @WITH_COMPILER
