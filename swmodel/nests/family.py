@@ -22,9 +22,11 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .edges import counted
+from .frame import STAGES, frame_of
 from .interpolation import blended, depth_of, difference, warn_of_difference
-from .nest import STAGES, Nest, finest, frame_of
+from .nest import Nest, finest
 from .parts import (
+    SHARED,
     check_arrays,
     check_options,
     check_tracers,
@@ -49,8 +51,8 @@ class Family:
         grid: the outermost grid.
         depth: of its sea floor, as of ShallowWater.
         nests: the Nests. One that lies inside another comes after it.
-        stages: the most stages that a step has, as of `TimeStepper.stages`; with MomentumConserving the frames of nests
-            are wider the more there are.
+        stages: the most stages that a step has, as of `TimeStepper.stages`; the frames of nests are wider the more
+            there are, and the more cells their terms read.
         options: the other arguments of ShallowWater, for all grids; open boundaries are those of the outermost one, and
             nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
@@ -99,8 +101,9 @@ class Family:
         around = nest.inside or ""
         outer, source = self.models[around], sources[around]
         before = {name: (self.nests[name], place) for name, place in self.places.items()}
-        has_tracers = bool(one_or_more(options.get("tracers", ())))
-        frame = frame_of(options.get("momentum", DEFAULT_FORM), has_tracers, self.stages)
+        forms = options.get("momentum", DEFAULT_FORM), options.get("coriolis_form")
+        forcing, dissipation, tracers = (one_or_more(options.get(key, ())) for key in SHARED)
+        frame = frame_of(outer.grid, forms, (*forcing, *dissipation), tracers, self.stages)
         place = nest.place_among(outer.grid, frame, before)
         self.places[nest.name] = place
         grid = place.grid(outer.grid)
@@ -119,7 +122,7 @@ class Family:
         sources[nest.name] = options.get("source")
         options = {"dtype": outer.dtype} | options | {"communicator": communicator}
         levees = () if wetting is None else one_or_more(options.get("levees", ()))
-        floors, forcing = ((outer.grid, outer.sea_floor.wet), (grid, wet)), one_or_more(options.get("forcing", ()))
+        floors = (outer.grid, outer.sea_floor.wet), (grid, wet)
         options["forcing"] = forcing_in(nest, place, *floors, forcing)
         options |= {"levees": levees_in(nest, place, grid, levees)}
         self.models[nest.name] = ShallowWater(grid, depth, **options)
@@ -312,11 +315,11 @@ class Family:
         for name, place in self.places.items():
             reach = self.models[name].halo(steppers[name]) * steppers[name].stages
             if reach > place.width:
-                more = f", or give the Family the stages of a step (now {self.stages})"
+                more = f", or give the Family stages={steppers[name].stages} (now {self.stages})"
                 raise ConfigError(
                     f"a step of {type(steppers[name]).__name__} reads {reach} cells around each{in_nest(name)}, and "
                     f"its frame is {place.width} cells wide; use ForwardBackward or a term that reads fewer cells"
-                    f"{more * self.models[name].momentum.conserves_momentum}."
+                    f"{more * (steppers[name].stages > self.stages)}."
                 )
 
     def finest(self, *points: tuple[float, float]) -> str:

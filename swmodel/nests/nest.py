@@ -15,19 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..dynamics.momentum import VorticityFlux
 from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..grids.grid import Grid
 from ..grids.turns import limits_on
 from ..grids.windows import GridValues
 
-__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "frame_of"]
+__all__ = ["Nest", "Place", "finest"]
 
-FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
-OF_STAGE = 3  # the same for a step of one stage, of which ForwardBackward reads 2
-BORES = 5  # cells that a stage of MomentumConserving reads; a tracer reads one more
-STAGES = 3  # of SSPRK3
 LEAST = 4  # cells of the outer grid along a side of a box
 
 
@@ -160,7 +155,7 @@ class Nest:
         """The number of time steps in one of the outer grid."""
         return self.ratio if self.steps is None else int(self.steps)
 
-    def place(self, outer: Grid, least: int = FRAME, margin: int = 0) -> Place:
+    def place(self, outer: Grid, least: int, margin: int = 0) -> Place:
         """Where the nest lies in a grid.
 
         Args:
@@ -213,13 +208,6 @@ class Nest:
                     "outer grid between their boxes."
                 )
         return place
-
-
-def frame_of(form: VorticityFlux, has_tracers: bool = False, stages: int = STAGES) -> int:
-    """The least width of the frame, in cells of the nest, of a form of momentum advection and of steps of stages."""
-    if form.conserves_momentum:
-        return max(FRAME, (BORES + has_tracers) * stages)
-    return FRAME if stages > 1 else OF_STAGE
 
 
 def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[tuple[Nest, Place, Grid]]) -> str:

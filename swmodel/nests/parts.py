@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..dynamics.layer import LayerFlow
 
 __all__ = [
+    "SHARED",
     "check_arrays",
     "check_options",
     "check_tracers",

@@ -1,7 +1,9 @@
 """Nested grids: rest, volume, tracers, waves through borders, restarts, gradients, and what is refused."""
 
+import functools
 import re
 import types
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ import swmodel as sw
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import BlowUp, ConfigError, DataError
+from swmodel.fields.field import mean_x
 from swmodel.nests.edges import Edges
 from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
@@ -203,6 +206,40 @@ def test_a_frame_for_steps_of_one_stage_is_narrower_and_the_flow_is_the_same(opt
         reads = "reads 15 cells around each in the nest 'harbour', and its frame is 6 cells"
         with pytest.raises(ConfigError, match=reads):
             nested.final(narrow, sw.SSPRK3(dt=4.0), 1)
+
+
+class Wide(sw.Term):
+    """A term that reads four cells on either side."""
+
+    rate: Any = sw.parameter("h", "s-1", minimum=0.1, maximum=0.5)
+
+    def __call__(self, flow, time):
+        far = functools.reduce(lambda x, _: mean_x(x), range(8), flow.u)
+        return -sw.to_u(self.rate) * (flow.u - far), 0.0
+
+
+@pytest.mark.parametrize(
+    "stepper, options, width",
+    [
+        (sw.SSPRK3(dt=4.0), {"dissipation": sw.BiharmonicSmagorinsky(2.0)}, 9),
+        (sw.SSPRK3(dt=4.0), {"dissipation": Wide(lambda x, y: 0.2 + 0.0 * x * y)}, 12),
+        later(sw.RK4(dt=4.0), {"momentum": sw.ArakawaLamb(), "tracers": TRACERS[1:]}, 9),
+        (FB, {"forcing": Wide(0.1)}, 6),
+        later(sw.RK4(dt=4.0), {"dissipation": sw.BiharmonicLeith(2.0)}, 12),
+    ],
+)
+def test_the_frame_has_the_cells_that_terms_and_stages_read(stepper, options, width):
+    """More cells change nothing in the box, and fewer would, as a nest of more stages than it was made for."""
+    nest = sw.Nest("harbour", **nested.HARBOUR)
+    family, wider = (nested.family([nest], stages=stepper.stages + n, depth=100.0, **options) for n in (0, 1))
+    assert family.places["harbour"].width == width < wider.places["harbour"].width
+    ends = [nested.final(one, stepper, 4, eta=nested.bump) for one in (family, wider)]
+    inside = [
+        np.asarray(end["harbour"].u)[slice(*rows), slice(*columns)]
+        for end, (rows, columns) in ((end, one.places["harbour"].nest_box) for end, one in zip(ends, (family, wider)))
+    ]
+    assert np.abs(inside[0]).max() > 1e-3
+    np.testing.assert_allclose(*inside, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -535,7 +572,9 @@ def test_what_a_run_of_nests_cannot_have_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="solves an equation of a whole grid"):
         sw.NestedSimulation(family, family.states(), sw.SemiImplicit(dt=8.0))
     wide = nested.family([sw.Nest("harbour", **nested.HARBOUR)], dissipation=(sw.Biharmonic(1e3),))
-    with pytest.raises(ConfigError, match=r"RK4 reads 8 cells around.* a term that reads fewer cells\.$"):
+    with pytest.raises(
+        ConfigError, match=r"RK4 reads 8 cells around.* fewer cells, or give the Family stages=4 \(now 3"
+    ):
         sw.NestedSimulation(wide, wide.states(), sw.RK4(dt=2.0))
     simulation = sw.NestedSimulation(family, family.states(), FB)
     simulation["harbour"].restart(tmp_path / "restart.nc", every=20.0)

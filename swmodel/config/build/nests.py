@@ -13,15 +13,16 @@ from ...errors import ConfigError
 from ...fields.state import State
 from ...grids.water import INSIDE
 from ...nests.family import Family
+from ...nests.frame import STAGES, frame_of
 from ...nests.members import family_of_members
-from ...nests.nest import STAGES, Nest, Place, finest, frame_of
+from ...nests.nest import Nest, Place, finest
 from ...stepping.explicit import TimeStepper
 from ...stepping.stability import limits
 from .. import Draft
 from ..consistency import mistakes_between
 from ..nests import name_of_folder, remedy_of_linear
 from ..parts import arguments_of
-from ..physics import FORMS, Flow, WindFile
+from ..physics import CORIOLIS_FORMS, FORMS, Flow, WindFile
 from ..scenario import Output
 from ..series import SeriesSection
 from ..toml import Mistake
@@ -85,15 +86,17 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
 
 def _placed(draft, outer):
     """({name: (Nest, Place, the grid around it)}, mistakes)."""
-    grids, found, mistakes = {"": outer}, {}, []
-    stages = STAGES if (stepper := draft.sections.get("stepper")) is None else stepper.part.stages
-    for k, section in enumerate(draft.sections["nest"]):
+    grids, found, mistakes, given = {"": outer}, {}, [], draft.sections
+    stages = STAGES if (stepper := given.get("stepper")) is None else stepper.part.stages
+    for k, section in enumerate(given["nest"]):
         nest, around = Nest(**arguments_of(section)), section.inside or ""
         if around not in grids:
             continue
-        model: Any = _model(draft.sections.get("model"), section) or Flow()
+        model: Any = _model(given.get("model"), section) or Flow()
         try:
-            frame = frame_of(FORMS.made(model.momentum), bool(draft.sections.get("tracer")), stages)
+            forms = FORMS.made(model.momentum), CORIOLIS_FORMS.made(model.coriolis_form)
+            parts = *(given.get("forcing") or ()), *(section.dissipation or given.get("dissipation") or ())
+            frame = frame_of(grids[around], forms, parts, given.get("tracer") or (), stages)
             place = nest.place_among(grids[around], frame, {name: one[:2] for name, one in found.items()})
         except ConfigError as error:
             mistakes.append(Mistake(("nest", k), str(error)))
