@@ -270,14 +270,16 @@ def _spectra_line(spectra, until):
     return f"{spectra.file}: {what} of energy and enstrophy every {duration(spectra.every)}, {records} records"
 
 
-def moves_shores(experiment: Experiment) -> bool:
-    """Whether the sea floor of an experiment with wetting and drying moves."""
-    return experiment.model.wetting is not None and experiment.source is not None
+def variables_in(fields: Fields, experiment: Experiment) -> tuple[str, ...]:
+    """The variables of a file of fields."""
+    moving_shore = experiment.model.wetting is not None and experiment.source is not None
+    finer_bed = experiment.bathymetry is not None and experiment.bathymetry.subgrid is not None
+    return with_bed(fields.variables, moving_shore, finer_bed)
 
 
 def arrays_in(fields: Fields, experiment: Experiment, model: ShallowWater) -> int:
     """The number of arrays in each record of a file of fields, of all layers."""
-    return sum(len(in_all_layers(name, model)) for name in with_bed(fields.variables, moves_shores(experiment)))
+    return sum(len(in_all_layers(name, model)) for name in variables_in(fields, experiment))
 
 
 def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: float) -> list[str]:
@@ -286,7 +288,7 @@ def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: fl
     cells *= members
     until, lines = experiment.run.until, []
     for fields in experiment.output.fields:
-        records, variables = int(until / fields.every + 1e-9) + 1, with_bed(fields.variables, moves_shores(experiment))
+        records, variables = int(until / fields.every + 1e-9) + 1, variables_in(fields, experiment)
         about = size(4 * cells * records * arrays_in(fields, experiment, model))
         what, packed = ", ".join(variables), "" if fields.compression == "none" else " before compression"
         lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")

@@ -185,11 +185,20 @@ def export(
     print(write(file, output, variable, level or None, crs, record, bed, datum))
 
 
-@command(app, "swmodel marks output/maxima.nc marks.csv", "swmodel marks extremes.nc marks.csv --reach 0")
+@command(
+    app,
+    "swmodel marks output/maxima.nc marks.csv",
+    "swmodel marks extremes.nc marks.csv --reach 0",
+    "swmodel marks output/maxima.nc marks.csv --bed elevation.tif",
+)
 def marks(
     file: Annotated[str, input_path("FILE", "A file of maxima or extremes.")],
     table: Annotated[str, input_path("TABLE", "CSV of x, y (or longitude, latitude), elevation_m or depth_m.")],
     reach: Annotated[int, typer.Option(min=0, help="Cells from a mark within which water counts.")] = 2,
+    bed: Annotated[
+        str | None, path_option("FILE", "Elevations finer than the cells, above which depths are taken.")
+    ] = None,
+    datum: Annotated[float, typer.Option(metavar="METRES", help="Level at rest above the zero of the bed.")] = 0.0,
 ) -> None:
     """Compare high-water marks with the largest levels of a run.
 
@@ -197,7 +206,7 @@ def marks(
     """
     from ..postprocess import marks as compare
 
-    print(compare(file, table, reach))
+    print(compare(file, table, reach, bed, datum))
 
 
 def require(what: str = "--plot", remedy: str = ", or leave --plot out") -> None:

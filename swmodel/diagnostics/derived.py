@@ -94,19 +94,27 @@ def _rest_level(flow):
 
 def volume(flow: LayerFlow) -> jax.Array:
     """The water above rest in all layers, sum of area (h - H) [m3]: constant in a closed domain."""
-    last = flow.layers[-1 if over_deep_water(flow.equations.layers) else 0]
-    return total(cast(Field, flow.geometry.wet_area * (last.eta - _rest_level(flow))), flow)
+    last, tables = flow.layers[-1 if over_deep_water(flow.equations.layers) else 0], flow.equations.subgrid
+    above = last.eta - _rest_level(flow)
+    if tables is not None:
+        depth = flow.equations.depth_at(flow.time)
+        above = flow.h - tables.water(0.0 * flow.h, depth)
+    return total(cast(Field, flow.geometry.wet_area * above), flow)
 
 
 def energies(flow: LayerFlow) -> tuple[list, list]:
     """(kinetic h K of each layer, potential g_k eta_k^2 / 2 of each interface) over density [m3 s-2], Fields at h.
 
-    Potential energy is that above the water at rest, so that dry ground above it has none.
+    Potential energy is that above the water at rest, so that dry ground above it has none. In a cell with a finer bed
+    each part of the bed counts.
     """
     kinetic = [layer.h * layer.kinetic_energy for layer in flow.layers]
     rest = [_rest_level(flow)] + [0.0] * (len(flow.layers) - 1)
     levels = zip(flow.equations.level_gravities, flow.layers, rest)
     potential = [0.5 * g * (x.eta * x.eta - r * r) for g, x, r in levels]
+    if flow.equations.subgrid is not None:
+        above = flow.equations.subgrid.above_rest(flow.eta, flow.equations.depth_at(flow.time))
+        potential[0] = flow.equations.level_gravities[0] * above
     return kinetic, potential
 
 

@@ -43,7 +43,7 @@ import numpy as np
 
 from ..fields.field import AbstractField, Axis, X, pointwise
 from ..fields.state import as_tile_field, pytree, replace, static
-from ..grids.subgrid import line_shares
+from ..grids.subgrid import finer, line_shares
 from .limiters import larger, smaller, upstream
 
 if TYPE_CHECKING:
@@ -104,6 +104,21 @@ class Subgrid:
             most = pointwise(larger, most, share * (above + as_tile_field(below, "h")))
         return most
 
+    def above_rest(self, level: AbstractField, depth: AbstractField) -> AbstractField:
+        """The potential energy above that of water at rest, over g and per area [m2], of cells with this level [m].
+
+        Each strip of a cell, with the share w and the bed b, has (max(level, b)^2 - max(b, 0)^2) / 2. The table is the
+        sum of w max(level - b, 0) over the strips between its lines, so that this is the integral of the level over h.
+        """
+        lines = [(s, s * (depth + as_tile_field(d, "h"))) for s, d in zip(self.shares, (*self.cells, 0.0 * level))]
+        total, (before, held) = 0.0 * level, (0.0, 0.0 * level)
+        for share, water in lines:
+            bed = (held - water) * (1.0 / (share - before))
+            top, rest = pointwise(larger, level, bed), bed.map(lambda b: larger(b, 0.0))
+            total = total + (0.5 * (share - before)) * (top * top - rest * rest)
+            before, held = share, water
+        return total
+
     def covered(self, h: AbstractField) -> AbstractField:
         """c of the module docstring [1], a Field at h; 1 of even beds."""
         just = self.cells[-1] * (1.0 / (1.0 / self.shares[-2] - 1.0))
@@ -163,6 +178,21 @@ def level_of_cell(h: float, cell: tuple[int, int], floor: "Floor", open_sides: t
     if floor.bed is None or _even(floor.domain.grid.shape, open_sides)[cell]:
         return h - float(floor.depth.at(*place)[0])
     return float(floor.bed.level_of(h).at(*place)[0])
+
+
+def depth_at_place(floor: "Floor", place: tuple[float, float], cell: tuple[int, int]) -> float:
+    """The depth [m] at a place (x, y) in a cell (row, column): the cell's, or that of its fine cell next to the place.
+
+    A height above the ground counts from there.
+    """
+    values, grid, at = floor.depth, floor.domain.grid, cell
+    if floor.bed is not None:
+        ratio, values = floor.bed.ratio, floor.bed.depth
+        grid = finer(grid, ratio)
+        sides = zip((place[1], grid.turned(place[0])), (grid.y_edges, grid.x_edges), cell)
+        row, column = (int(np.clip((x - e[0]) // (e[1] - e[0]), ratio * c, ratio * (c + 1) - 1)) for x, e, c in sides)
+        at = row, column
+    return float(values.at(*(np.array([k]) for k in at))[0])
 
 
 def _even(shape, open_sides):

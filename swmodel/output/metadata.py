@@ -389,6 +389,7 @@ def run_attributes(simulation: "AbstractSimulation") -> Attributes:
         "gravity": None if model.gravity is None else np.float64(model.gravity),
         **_columns(model),
         "film_thickness": None if model.film is None else np.float64(model.film),  # [m]; cells under less are dry
+        "subgrid": None if model.sea_floor.bed is None else np.int32(model.sea_floor.bed.ratio),  # fine cells along one
         "tidal_constituents": " ".join(tides),
         "nodal_latitude": latitude if tides else None,
         "nest": simulation.nest or None,

@@ -74,7 +74,8 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
     Raises:
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
             the differences, another experiment. The simulation is then unchanged.
-        ConfigError: if the time step is over the limit of the restart's state. The simulation is then unchanged.
+        ConfigError: if the time step is over the limit of the restart's state, unless the run that wrote it had this
+            step and nothing else has changed: it would have gone on, too. The simulation is then unchanged.
     """
     names = allowed_names(force)
     tile, restart = opened_together(simulation.model.domain, path, _about)
@@ -93,12 +94,13 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
     same_stepper = scalars["stepper"] == type(simulation.scheme).__name__ and scalars["dt"] == simulation.dt
     keep_history = same_stepper and all(difference.name == "precision" for difference in found)
     values = _values(simulation, tile, restart, keep_history)
-    check_time_step(simulation.model, simulation.scheme, values["state"])
+    described_alike = restart["attributes"]["time_stepper"] == describe(simulation.scheme)
+    alike = bool(restart["attributes"]["fingerprint"]) and described_alike and not found
+    _check_time_step(simulation, values["state"], path, goes_on=alike and same_stepper)
     sums, anew = _continued(simulation, tile, restart, values["state"], step)
     simulation.step = step
     simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path
-    described_alike = restart["attributes"]["time_stepper"] == describe(simulation.scheme)
-    simulation.resumed_alike = bool(restart["attributes"]["fingerprint"]) and described_alike and not found
+    simulation.resumed_alike = alike
     simulation.resumed_without = tuple(anew)
     simulation.set(values["state"], values["history"])
     for output, arrays in sums:
@@ -111,6 +113,19 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
             path,
         )
     return _message(simulation, path, restart, found, same_stepper)
+
+
+def _check_time_step(simulation, state, path, goes_on):
+    """`check_time_step` of a restart's state; of a run that goes on as it was, what is wrong is a warning."""
+    try:
+        check_time_step(simulation.model, simulation.scheme, state)
+    except ConfigError as error:
+        if not goes_on:
+            raise
+        if simulation.communicator.is_root:
+            logging.getLogger("swmodel").warning(
+                "%s is continued with its own time step, although the flow has become too fast for it: %s", path, error
+            )
 
 
 def _warn_of_moved_clock(simulation, path, scalars, step):

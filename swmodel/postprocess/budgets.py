@@ -24,7 +24,7 @@ from ..grids.turns import corners
 from . import layered, style
 from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity, wet_area
 from .files import check_cells, has_blocks, mesh_of, nearest, scaled, seconds, snapshot, wet_cells
-from .inundation import under_water
+from .inundation import has_finer_bed, under_water
 
 __all__ = [
     "budgets",
@@ -63,8 +63,8 @@ def budgets(
 
     Returns:
         xarray.Dataset over time, each variable with its units; under a rigid lid there is neither elevation nor
-        potential energy. Means over blocks of cells have volumes and elevations alone: the energy of the means is less
-        than that of the cells.
+        potential energy, and over beds finer than the cells no potential energy. Means over blocks of cells have
+        volumes and elevations alone: the energy of the means is less than that of the cells.
     """
     mesh = mesh_of(dataset)
     _need(dataset, ("eta", "u", "v"))
@@ -133,7 +133,7 @@ def _energies(dataset, mesh, record, constants):
         "kinetic_energy": density * (area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
         "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum(),
     }
-    if gravity is not None and not has_rigid_lid(dataset):
+    if gravity is not None and not has_rigid_lid(dataset) and not has_finer_bed(dataset):
         ground = np.maximum(eta - h, 0.0)
         sums["potential_energy"] = 0.5 * density * gravity * (area * (eta**2 - ground**2)).sum()
     if coriolis is not None:

@@ -15,9 +15,8 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from ..grids.elevation import read_elevation
 from .files import Mesh, mesh_of, open_output, replacing, snapshot, undamaged
-from .inundation import inundation
+from .inundation import inundation, nodes_of_bed
 from .series import write_constants
 
 FLOODS = ("flow_depth", "run_up_height", "run_up_level")  # fields of an Inundation
@@ -127,9 +126,7 @@ def _over_bed(dataset, variable, bed, datum):
     """(the Mesh of the nodes of a file of elevations, the flow depth over those on land [m], NaN where it is dry)."""
     if variable != FLOODS[0]:
         raise PlotError(f"export: {variable} is a field of cells; over a bed there is {FLOODS[0]} alone.")
-    elevation = read_elevation(bed)
-    (y, x), flood = (np.asarray(elevation[dim], float) for dim in elevation.dims), inundation(dataset)
-    ground = np.asarray(elevation, float) - datum
+    (x, y, ground), flood = nodes_of_bed(bed, datum), inundation(dataset)
     depth = flood.depth_over(x, y, np.nan_to_num(ground, nan=np.inf))
     width, height = ((points[-1] - points[0]) / (points.size - 1) for points in (x, y))
     mesh = dataclasses.replace(flood.mesh, x=x, y=y, width=width, height=height)

@@ -12,16 +12,21 @@ it may be too low by the rise of the ground across one of them. The highest leve
 
 import dataclasses
 import functools
+import pathlib
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
+from ..grids.elevation import read_elevation
 from .cgrid import around, between, thickness
 from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 
-__all__ = ["FILM", "Inundation", "RunUp", "film_of", "ground", "inundation", "may_flood", "under_water"]
+__all__ = [
+    "FILM", "Inundation", "RunUp", "film_of", "ground", "has_finer_bed", "inundation", "may_flood", "nodes_of_bed",
+    "under_water",
+]  # fmt: skip
 
 FILM = 1e-3  # [m], the thickest film on dry land, for files that do not have that of the run
 
@@ -207,6 +212,23 @@ def ground(dataset: xr.Dataset, required: bool = True) -> Any:
         raise PlotError("ground: the file has no depth on the grid; give a file that a run has written.")
     heights = -snapshot(dataset, "depth")
     return np.where(wet_cells(dataset), heights, np.nan) if "wet" in dataset else heights
+
+
+def has_finer_bed(dataset: xr.Dataset) -> bool:
+    """Whether cells of the run have beds finer than they are: thickness is volume over area, and depth their mean."""
+    return "subgrid" in dataset.attrs
+
+
+def nodes_of_bed(bed: str | pathlib.Path, datum: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(x, y, height of the ground above the water at rest [m] (rows, columns)) of the nodes of a file of elevations.
+
+    Args:
+        bed: the file.
+        datum: the level of the water at rest above the zero of the file [m].
+    """
+    elevation = read_elevation(bed)
+    y, x = (np.asarray(elevation[dim], float) for dim in elevation.dims)
+    return x, y, np.asarray(elevation, float) - datum
 
 
 def film_of(dataset: xr.Dataset) -> float:

@@ -31,7 +31,7 @@ from ..errors import DataError, PlotError
 from ..observed.folder import read_folder
 from ..observed.marks import nearest_cell, read_marks
 from .files import analysis_begins, driving, nodal_latitude, open_output, replacing, seconds, start_of, undamaged
-from .inundation import film_of, inundation
+from .inundation import film_of, has_finer_bed, inundation, nodes_of_bed
 from .scores import Rules, Series, scores, table
 from .tides import waves_of
 
@@ -99,12 +99,12 @@ def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series
 
 
 def _flow_depth(dataset, k, level):
-    """The thickness of the water over a gauge on land [m], 0 under a film."""
-    if "thickness" in dataset:  # over a bed that moves
-        depth = dataset["thickness"].transpose(..., "time").values[k].astype(float)
-    else:
-        depth = level + float(dataset["depth"].values[k])
-    return np.where(depth <= film_of(dataset), 0.0, depth) + 0.0 * level
+    """The depth of the water over the ground of a gauge on land [m], 0 under a film."""
+    depth, film = level + float(dataset["depth"].values[k]), film_of(dataset)
+    if "thickness" in dataset:  # over a bed that moves; that of a finer bed is a mean over the cell
+        thickness = dataset["thickness"].transpose(..., "time").values[k].astype(float)
+        depth = np.where(thickness <= film, 0.0, depth) if has_finer_bed(dataset) else thickness
+    return np.where(depth <= film, 0.0, depth) + 0.0 * level
 
 
 def rules_of(attributes: Mapping, names: Iterable[str]) -> dict[str, Rules]:
@@ -214,7 +214,13 @@ class Marks:
         return "\n".join([*lines, f"{reached}: {about}, K {mean:.2f}, kappa {scatter:.2f}"])
 
 
-def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -> Marks:
+def marks(
+    path: str | pathlib.Path,
+    table: str | pathlib.Path,
+    reach: int = 2,
+    bed: str | pathlib.Path | None = None,
+    datum: float = 0.0,
+) -> Marks:
     """Compare the high-water marks of a table with the largest levels in an output file.
 
     Args:
@@ -222,26 +228,56 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
         table: CSV or netCDF with x and y, or longitude and latitude on the sphere, and elevation_m or depth_m
             (observed/marks.py).
         reach: cells from a mark within which water counts.
+        bed: a file of elevations; a depth is then the level above its node next to the mark, instead of the thickness
+            of the water in the cell. Runs over beds finer than their cells need it for depths.
+        datum: the level of the water at rest above the zero of that file [m].
 
     Raises:
-        PlotError: for a file without maxima.
+        PlotError: for a file without maxima, and for depths over a finer bed that is not given.
         DataError: for a table that lacks a column, has other coordinates than the file, or no mark on the grid.
     """
     if reach < 0:
         raise PlotError(f"marks: reach = {reach} is not a number of cells; give 0 or more.")
     with undamaged([pathlib.Path(path)]), open_output(path) as dataset:
-        flood = inundation(dataset)
+        flood, finer = inundation(dataset), has_finer_bed(dataset)
     mesh = flood.mesh
     found = read_marks(table, mesh.spherical)
+    if found.of_depth and finer and bed is None:
+        raise PlotError(
+            f"marks: {table} has depths above the ground, and cells of {path} have beds finer than they are, which it "
+            "does not hold; give the file of elevations with --bed, or marks with elevation_m."
+        )
     west, east, south, north = mesh.extent
     x, y = mesh.turned(found.x), found.y
     inside = (x >= west) & (x <= east) & (y >= south) & (y <= north)
     if not inside.any():
         raise DataError(f"{table} has no mark on the grid of {path}; check the coordinates of both.")
-    highest, compared = (flood.thickness if found.of_depth else flood.level), []
+    over_bed = found.of_depth and bed is not None
+    ground = np.zeros(x.size)
+    if over_bed:
+        ground[inside] = _ground_under(x[inside], y[inside], mesh, bed, datum)
+    highest, compared = (flood.thickness if found.of_depth and not over_bed else flood.level), []
     for k in np.flatnonzero(inside):
         row, column = (y[k] - south) / mesh.height - 0.5, (x[k] - west) / mesh.width - 0.5
         cell = nearest_cell(row, column, highest.shape, reach, lambda j, i: flood.wet[j, i])
         modelled = np.nan if cell is None else float(highest[cell])
+        if over_bed:  # the water of a cell may lie below the ground next to the mark
+            modelled = modelled - ground[k] if modelled > ground[k] else np.nan
         compared.append(Mark(found.names[k], float(x[k]), float(y[k]), float(found.height[k]), modelled))
     return Marks(tuple(compared), found.left_out + int(np.count_nonzero(~inside)))
+
+
+def _ground_under(x, y, mesh, bed, datum):
+    """The height of the ground under marks [m]: that of the node of a finer bed next to each of them."""
+    nodes_x, nodes_y, heights = nodes_of_bed(bed, datum)
+    (i, away_x), (j, away_y) = (_nearest(*pair) for pair in ((mesh.turned(nodes_x), x), (nodes_y, y)))
+    ground = np.where(away_x | away_y, np.nan, heights[j, i])
+    if missing := int(np.count_nonzero(np.isnan(ground))):
+        raise PlotError(f"marks: {bed} has no height next to {missing} of {x.size} marks; give a bed that holds them.")
+    return ground
+
+
+def _nearest(nodes, points):
+    """(the number of the node next to each point, whether it is further away than half a spacing)."""
+    nearest = np.argmin(np.abs(nodes - points[:, None]), axis=1)
+    return nearest, np.abs(nodes[nearest] - points) > 0.501 * np.abs(np.diff(nodes)).min()

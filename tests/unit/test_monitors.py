@@ -150,6 +150,7 @@ def sample(state, step, depth=None, lifted=None):
     equations = SimpleNamespace(
         depth=SimpleNamespace(interior=depth),
         uplift=None if lifted is None else SimpleNamespace(at=lambda time: SimpleNamespace(interior=lifted)),
+        subgrid=None,
         shown=lambda state, time: state,
     )
     return Sample(equations, state, Time(step))

@@ -430,3 +430,25 @@ def test_a_run_goes_on_as_a_file_says_if_it_is_the_same_run(box):
     status, _, err = command("resume", restart, "--experiment", file)
     assert status == 2 and "their [initial] sections differ" in err and "--force initial" in err
     assert command("resume", restart, "--experiment", file, "--force", "initial")[0] == 0
+
+
+def test_a_run_whose_flow_has_become_too_fast_for_its_step_goes_on_with_a_warning_and_not_with_another_step(
+    tmp_path, caplog
+):
+    """An implicit step carries the dye with a flow that the wind sets in motion; at rest it has no limit."""
+    grid, stepper = sw.CartesianGrid(12, 10, (0.0, 1.2e4), (0.0, 1e4), periodic="x"), sw.SemiImplicit(200.0)
+    options = {"forcing": sw.WindStress(x=40.0), "tracers": sw.Tracer("dye"), "linear": True, "dtype": "float64"}
+
+    def made(stepper):
+        model = sw.ShallowWater(grid, 20.0, communicator="serial", **options)
+        return sw.Simulation(model, model.at_rest(), stepper)
+
+    made(stepper).restart(tmp_path / "restart.nc").run(steps=20)
+    straight = made(stepper).run(steps=22)
+    again = made(stepper)
+    again.resume(tmp_path / "restart.nc")
+    assert "continued with its own time step, although the flow has become too fast for it: the time" in caplog.text
+    for name, values in again.run(steps=2):
+        np.testing.assert_array_equal(np.asarray(values), np.asarray(straight[name]))
+    with pytest.raises(ConfigError, match="100 s is over the limit of SemiImplicit: dye"):
+        made(sw.SemiImplicit(100.0)).resume(tmp_path / "restart.nc")

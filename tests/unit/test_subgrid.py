@@ -10,14 +10,18 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
+from swmodel.adjoint.costs.marks import marks_in, marks_in_water
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.fields import state_of
 from swmodel.dynamics.subgrid import changed_level
-from swmodel.errors import ConfigError, DataError
+from swmodel.errors import ConfigError, DataError, PlotError
 from swmodel.fields.field import X, Y
 from swmodel.grids.subgrid import line_shares
-from swmodel.postprocess import export
+from swmodel.postprocess import export, marks
+from swmodel.postprocess.budgets import budgets
+from swmodel.postprocess.files import open_output
+from swmodel.postprocess.series import read_gauges
 from swmodel.runtime.compilation import jit
 from swmodel.units import hour
 
@@ -230,3 +234,90 @@ def test_a_flood_is_mapped_over_a_finer_bed(tmp_path):
         assert (file.bounds.left, file.bounds.top, file.width) == (0.0, 300.0, 16)
     surface = np.clip(1.0 + 0.002 * (fine_x - 50.0), 1.0, 1.4)
     np.testing.assert_allclose(depth, np.maximum(surface - ground, 0.0) * (fine_x < 300.0), atol=1e-6)
+
+
+def test_volume_and_energy_of_a_lake_are_those_of_its_fine_cells():
+    model = model_over(sw.topography(FINE, GRID, subgrid=RATIO))
+    rest = model.state(eta=0.0)
+    assert sw.volume(model, rest) == pytest.approx(0.0, abs=1e-6) == sw.energy(model, rest)
+    for level in (-0.8, 0.7):
+        state = model.state(eta=level)
+        area = 1e4 / RATIO**2
+        water = np.maximum(level + FINE, 0.0) - np.maximum(FINE, 0.0)
+        assert sw.volume(model, state) == pytest.approx(area * water.sum())
+        top = np.maximum(level, -FINE)
+        lowest = np.kron(of_cells(-FINE, np.min), np.ones((RATIO, RATIO)))
+        energy = 0.5 * (np.maximum(top, lowest) ** 2 - np.maximum(-FINE, 0.0) ** 2)
+        assert sw.energy(model, state, 1e3) == pytest.approx(1e3 * model.gravity * area * energy.sum())
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """The folder of the files of a lake at rest over the fine bed, with gauges at two fine cells of one cell."""
+    folder = tmp_path_factory.mktemp("lake")
+    model = model_of_rain(0.0)
+    made = sw.Simulation(model, model.state(eta=0.0), STEPPER)
+    made.write(folder / "fields.nc", ("eta", "u", "v"), every=4.0).maxima(folder / "maxima.nc", threshold=0.05)
+    made.extremes(folder / "extremes.nc", threshold=0.05).gauges(folder / "gauges.nc", PLACES).run(steps=4)
+    return folder
+
+
+def in_fine_cell(row, column):
+    return (column + 0.5) * 100.0 / RATIO, (row + 0.5) * 100.0 / RATIO
+
+
+LAND, SEA = (list(map(int, np.argwhere(FINE == at)[0])) for at in (FINE[4:20, 4:20].min(), FINE[4:20, 4:20].max()))
+PLACES = {"land": in_fine_cell(*LAND), "sea": in_fine_cell(*SEA)}
+
+
+def test_no_wave_arrives_in_a_lake_at_rest(lake):
+    for name, variable in (("maxima.nc", "arrival_time"), ("extremes.nc", "time_over_threshold")):
+        with open_output(lake / name) as file:
+            assert not np.nan_to_num(file[variable].values).any()
+
+
+def test_files_of_levels_hold_the_water_too(lake):
+    with open_output(lake / "fields.nc") as file:
+        assert file.attrs["subgrid"] == RATIO
+        sums = budgets(file, 9.81)
+        np.testing.assert_allclose(sums.volume, 1e4 / RATIO**2 * np.maximum(FINE, 0.0).sum(), rtol=1e-6)
+        assert "potential_energy" not in sums
+
+
+def test_the_depth_of_a_gauge_is_that_of_its_fine_cell(lake):
+    with open_output(lake / "gauges.nc") as file:
+        np.testing.assert_allclose(file.depth.values, [FINE[tuple(LAND)], FINE[tuple(SEA)]])
+        land, sea = read_gauges(file)
+    assert land.ground == pytest.approx(-FINE[tuple(LAND)]) and not land.value.any()
+    np.testing.assert_allclose(sea.value, 0.0, atol=1e-12)
+
+
+def test_depths_of_marks_count_from_the_finer_bed_as_in_the_misfit(lake, tmp_path):
+    """Both take the fine cell next to the mark: one 0.4 m under water, and the land beside it, which stays dry."""
+    x, y = ((np.arange(n) + 0.5) * 100.0 / RATIO for n in FINE.shape[::-1])
+    axes = {"x": ("x", x, {"units": "m"}), "y": ("y", y, {"units": "m"})}
+    heights = {"elevation": (("y", "x"), 2.0 - FINE, {"units": "m", "positive": "up"})}
+    xr.Dataset(heights, axes).to_netcdf(tmp_path / "bed.nc")
+    rows = [f"{name},{x},{y},0.4" for name, (x, y) in PLACES.items()]
+    (tmp_path / "marks.csv").write_text("\n".join(["name,x,y,depth_m", *rows]))
+    files = lake / "maxima.nc", tmp_path / "marks.csv"
+    with pytest.raises(PlotError, match="cells of .* have beds finer than they are.*--bed"):
+        marks(*files)
+    land, sea = marks(*files, bed=tmp_path / "bed.nc", datum=2.0).marks
+    assert np.isnan(land.modelled) and sea.modelled == pytest.approx(FINE[tuple(SEA)], abs=1e-6)
+    misfit, _ = marks_in_water(marks_in(tmp_path / "marks.csv", 0.1), model_of_rain(0.0))
+    levels = [mark.height for mark in misfit.values()]
+    np.testing.assert_allclose(levels, [0.4 - FINE[tuple(LAND)], 0.4 - FINE[tuple(SEA)]])
+    (tmp_path / "marks.csv").write_text("name,x,y,depth_m\nbeyond,999.9,799.9,1")
+    xr.Dataset(heights, axes).isel(x=slice(0, 20)).to_netcdf(tmp_path / "part.nc")
+    with pytest.raises(PlotError, match="has no height next to 1 of 1 marks; give a bed that holds them"):
+        marks(*files, bed=tmp_path / "part.nc")
+
+
+def test_a_flow_depth_over_a_finer_bed_that_moves_is_0_where_the_cell_is_dry(lake):
+    with open_output(lake / "gauges.nc") as file:
+        for thickness, depth in ((0.0, 0.0), (0.5, 1.25)):
+            data = file.load().assign(thickness=(file.eta.dims, np.full(file.eta.shape, thickness)))
+            level = 1.25 - float(file.depth[0])
+            land, _ = read_gauges(data.assign(eta=file.eta * 0 + level))
+            np.testing.assert_allclose(land.value, depth)

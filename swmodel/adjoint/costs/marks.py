@@ -19,12 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.subgrid import level_of_cell
+from ...dynamics.subgrid import depth_at_place, level_of_cell
 from ...errors import ConfigError, DataError
 from ...fields.parameters import declared, parameter
 from ...fields.state import pytree, static
 from ...grids.observed_tables import check_kind
-from ...grids.subgrid import finer
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...observed.marks import nearest_cell, read_marks
@@ -206,7 +205,7 @@ def marks_in_water(
         (j, i), place = cell, (float(grid.x_centres[cell[1]]), float(grid.y_centres[cell[0]]))
         bed = -float(floor.depth.at(np.array([j]), np.array([i]))[0])
         ground = -np.inf if one.film is None else _level_of_film(one, cell, bed)
-        height = mark.height + _ground_at(floor, (y, x), cell) if mark.of_depth else mark.height
+        height = mark.height - depth_at_place(floor, (x, y), cell) if mark.of_depth else mark.height
         found[name] = dataclasses.replace(mark, place=place, height=height, of_depth=False, ground=ground)
     if not found:
         raise ConfigError(f"no mark has a cell that can be wet within {reach} cells; give others, or increase reach.")
@@ -217,16 +216,6 @@ def _level_of_film(model, cell, bed):
     """The level [m] at which a cell with this mean bed falls dry, and what rounding may add to it."""
     level = level_of_cell(model.film * (1 + 1e-6), cell, model.sea_floor, model.open_sides)
     return level + float(np.spacing(np.asarray(max(abs(level), abs(bed)), model.dtype)))
-
-
-def _ground_at(floor, place, cell):
-    """The height of the bed [m] of a cell; of one with a finer bed that next to the place (y, x)."""
-    values, grid = floor.depth, floor.domain.grid
-    if floor.bed is not None:
-        ratio, values, grid = floor.bed.ratio, floor.bed.depth, finer(grid, floor.bed.ratio)
-        of_place = ((at - e[0]) // (e[1] - e[0]) for at, e in zip(place, (grid.y_edges, grid.x_edges)))
-        cell = [int(np.clip(k, ratio * c, ratio * (c + 1) - 1)) for k, c in zip(of_place, cell)]
-    return -float(values.at(*(np.array([k]) for k in cell))[0])
 
 
 def _may_be_wet(floor, box, rows, columns):

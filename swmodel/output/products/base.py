@@ -110,6 +110,17 @@ class Sample:
         """H before the sea floor moves, below 0 on land that may be flooded [m] (ny, nx)."""
         return self.equations.depth.interior
 
+    @functools.cached_property
+    def dry_at_rest(self) -> jax.Array:
+        """Which cells of a moving shore hold no water at rest, before the sea floor moves, bool (ny, nx)."""
+        tables, depth = self.equations.subgrid, self.equations.depth
+        return self.depth < 0 if tables is None else tables.water(0.0 * depth, depth).interior <= self.equations.film
+
+    def above_lowest_bed(self, level: jax.Array) -> jax.Array:
+        """How much `level` [m] is above the deepest part of the present bed in each cell, of beds finer than these."""
+        depth = self.equations.depth_at(self.time)
+        return level - self.equations.subgrid.level(0.0 * depth, depth).interior
+
     def at_centres(self, wanted: Iterable[str] = ()) -> dict[str, jax.Array]:
         """{name: tile array (ny, nx)} at cell centres of all that is stepped, "thickness" [m] and "speed" [m s-1].
 

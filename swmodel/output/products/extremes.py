@@ -42,7 +42,8 @@ class Extremes(Product):
         highest = jnp.maximum(sums["highest"], eta)
         if film is not None:  # eta of dry land is the height of the bed: there the flow depth counts
             thickness = centred["thickness"]
-            excess = jnp.where(sample.depth < 0, thickness, jnp.minimum(eta, thickness))
+            above = thickness if sample.equations.subgrid is None else sample.above_lowest_bed(eta)
+            excess = jnp.where(sample.dry_at_rest, thickness, jnp.minimum(eta, above))
             over = (excess > self.threshold) & (thickness > film)
             highest = jnp.where(sums["thickness"] <= film, eta, highest)  # the bed's until there is water
         return {

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...defaults import LONGEST_CHUNK
+from ...dynamics.subgrid import depth_at_place
 from ...errors import ConfigError, DataError
 from ...fields.field import Count
 from ...fields.state import State, pytree, static
@@ -110,9 +111,19 @@ class Gauges:
 
 
 def depth_at(points: Mapping[str, tuple[float, float]], model: ShallowWater | Ensemble) -> np.ndarray:
-    """The depth at points before the sea floor moves, from the cells of Gauges; negative on land [m], (n,)."""
-    places = [_around(model.grid, model.sea_floor, x, y) for x, y in points.values()]
-    return np.array([np.sum(shares * model.sea_floor.depth.at(rows, columns)) for rows, columns, shares in places])
+    """The depth at points before the sea floor moves, from the cells of Gauges; negative on land [m], (n,).
+
+    In a cell with a finer bed it is that of the fine cell at the point.
+    """
+    return np.array([_depth_at(model.grid, model.sea_floor, x, y) for x, y in points.values()])
+
+
+def _depth_at(grid, floor, x, y):
+    rows, columns, shares = _around(grid, floor, x, y)
+    if floor.bed is None:
+        return np.sum(shares * floor.depth.at(rows, columns))
+    nearest = np.argmax(shares)
+    return depth_at_place(floor, (x, y), (int(rows[nearest]), int(columns[nearest])))
 
 
 def _weighted(field, cells, weights):

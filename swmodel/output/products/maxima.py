@@ -22,7 +22,8 @@ class Maxima(Product):
     """Maximum elevation and arrival of every cell, over all steps.
 
     The surface at rest is that of the sea, and on land the bed, which a moving sea floor takes with it, below the level
-    of the sea, too. Land that was never under more than a film has the height of its bed as maximum.
+    of the sea, too. Land that was never under more than a film has the height of its bed as maximum. Of beds finer than
+    the cells, land are the cells without water at rest.
 
     Attributes:
         thin: land under a film of this thickness [m] counts as dry; None without wetting and drying.
@@ -52,11 +53,14 @@ class Maxima(Product):
     def started(self, simulation: AbstractSimulation, state: State, step: int) -> dict[str, jax.Array]:
         if self.thin is None:
             return self.start(state, step)
-        depth, dtype = simulation.model.water_depth(), simulation.model.dtype
+        model = simulation.model
+        water = model.water_depth()
+        depth = simulation.communicator.place(lambda rank: np.asarray(water[rank], model.dtype))
         if self.subgrid:
-            model = simulation.model
-            state = state.replace(eta=changed_level("shown", state.eta, model.sea_floor, model.open_sides))
-        return self.start(state, step, simulation.communicator.place(lambda rank: np.asarray(depth[rank], dtype)))
+            floor = model.sea_floor, model.open_sides
+            depth = depth + changed_level("stored", jnp.zeros_like(depth), *floor) - self.thin  # of the water at rest
+            state = state.replace(eta=changed_level("shown", state.eta, *floor))
+        return self.start(state, step, depth)
 
     def start(self, state: State, step: int = 0, depth: jax.Array | None = None) -> dict[str, jax.Array]:
         """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`.
@@ -67,7 +71,7 @@ class Maxima(Product):
         Args:
             state: the State.
             step: its number.
-            depth: H before the sea floor moves, below 0 on land [m] (ny, nx); not read without wetting and drying.
+            depth: below 0 on land, as H before the sea floor moves [m] (ny, nx); not read without wetting and drying.
         """
         arrived = jnp.abs(state.eta) > self.threshold
         if self.thin is not None and depth is not None:
@@ -83,18 +87,20 @@ class Maxima(Product):
 
     def add(self, sums: Arrays, sample: Sample) -> Arrays:
         eta, level = sample.state.eta, sample.shown.eta  # the same, unless cells have beds finer than the grid
-        before, rest, more = sums["arrival"], 0.0, {}
-        maximum = jnp.maximum(sums["maximum"], level)
+        before, more = sums["arrival"], {}
+        maximum, raised = jnp.maximum(sums["maximum"], level), eta
         if self.thin is not None:
-            land = sample.depth < 0
+            land = sample.dry_at_rest
             bed = -sample.depth if sample.uplift is None else sample.uplift - sample.depth
-            rest = jnp.where(land, bed, jnp.maximum(bed, 0.0))
+            raised = eta - jnp.where(land, bed, jnp.maximum(bed, 0.0))
+            if self.subgrid:
+                raised = jnp.where(land, eta - bed, jnp.minimum(level, sample.above_lowest_bed(level)))
             never = land & (before == -1)  # so far eta was the height of the bed alone
             maximum = jnp.where(never, level, maximum)
             before = jnp.where(never & (eta - bed > self.thin), jnp.int32(-2), before)
             if self.has_thickness:
                 more = {"thickness": jnp.maximum(sums["thickness"], eta - bed)}
-        arrived = (before < 0) & (jnp.abs(eta - rest) > self.threshold)
+        arrived = (before < 0) & (jnp.abs(raised) > self.threshold)
         return {"maximum": maximum, "arrival": jnp.where(arrived, sample.time.step, before), **more}
 
     def at_step_of(self, ratio: float, sums: Arrays, communicator: Communicator) -> Arrays | None:

@@ -168,13 +168,14 @@ class Snapshots:
         return {name: np.asarray(slots[name])[places] for name in self.fields.names}
 
 
-def with_bed(variables: Sequence[str], moving_shore: bool) -> tuple[str, ...]:
-    """The variables of a file of fields, with the depth of each record if they have levels over a moving shore.
+def with_bed(variables: Sequence[str], moving_shore: bool, finer_bed: bool) -> tuple[str, ...]:
+    """The variables of a file of fields, with what the amount of water needs besides levels.
 
-    There the level of dry land is that of its bed at the time, and the first depth does not distinguish it from water.
+    Where the sea floor of a moving shore moves, the level of dry land is that of its bed at the time, which takes the
+    depth of each record. Over beds finer than the cells, it takes the thickness.
     """
-    added = ("depth",) if moving_shore and "eta" in variables and "depth" not in variables else ()
-    return (*variables, *added)
+    needed = [name for name, needs in (("depth", moving_shore), ("thickness", finer_bed)) if needs]
+    return tuple(dict.fromkeys((*variables, *needed))) if "eta" in variables else tuple(variables)
 
 
 class FieldOutput(SnapshotOutput):
@@ -209,9 +210,9 @@ class FieldOutput(SnapshotOutput):
             compression = "zstd" if has_zstd() else "zlib"
         elif compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
-        moving = model.film is not None and model.uplift is not None
+        beds = model.film is not None and model.uplift is not None, model.sea_floor.bed is not None
         variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model))
-        self.path, self.variables, self.every = Path(path), with_bed(variables, moving), every
+        self.path, self.variables, self.every = Path(path), with_bed(variables, *beds), every
         self.compression: Compression = COMPRESSIONS[compression]
         self.part = None if box is None and coarsen == 1 else GridPart.of(path, model.grid, box, coarsen)
         record = self.bytes_of_record(simulation)
