@@ -139,7 +139,7 @@ FIRST = (*(f"{quadrant.upper()}Q" for quadrant in QUADRANTS), "AAA")  # of the f
 
 
 def _of_atcf(path, storm):
-    """A best track has the minutes of its dates in the column of a forecast's technique; a forecast counts TAU hours."""
+    """Best tracks have the minutes of dates in the column of a forecast's technique; forecasts count TAU hours."""
     storms = _atcf_storms([row for row in _lines(path) if len(row) >= 10 and row[2].isdigit()])
     known = [(key, *sorted({row[27] for row in of if len(row) > 27})) for key, of in storms.items()]
     if not known:
