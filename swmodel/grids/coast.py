@@ -23,7 +23,7 @@ from ..errors import ConfigError, DataError
 from ..runtime.formats import check_format
 from .axes import check_file
 from .grid import Grid
-from .rasters.gdal import REMEDY, library
+from .rasters import REMEDY, library
 from .windows import GridValues, cached
 
 WORDS = "a shapefile or GeoJSON file of polygons"

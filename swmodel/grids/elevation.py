@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError, DataError
-from .axes import OTHER_LENGTHS, check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
+from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
 from .coast import is_land_mask, land_mask_of
 from .grid import Grid
-from .rasters import open_raster
+from .rasters import OTHER_LENGTHS, open_raster
 from .stored import StoredField, open_stored
 
 if TYPE_CHECKING:
