@@ -19,7 +19,7 @@ from ..grids import axes
 from ..grids.axes import normalised_units
 from ..grids.grid import Grid
 from ..grids.remapping import filled, remapping
-from ..grids.windows import GridValues, along_side, cached
+from ..grids.windows import GridValues, along_side, cached, placed
 from ..runtime.formats import check_format
 from .atlases import AtlasEntry, atlas_entries
 from .constituents import canonical, distinct
@@ -118,7 +118,8 @@ def _placed(entries, grid, sides, signs, units, position, stated):
             _Waves.on(entry, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
             for side, part in strips.items()
         ]
-        wave = cached(_Placed(waves, grid.shape))
+        boxes = [((wave.strip.rows, wave.strip.columns), wave) for wave in waves]
+        wave = cached(placed(boxes, grid.shape, complex))
         found[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
     return found
 
@@ -261,25 +262,3 @@ def _scale(data, variable, known, stated):
     if plain not in scales:
         raise DataError(f"{who} is in {units!r}; give it in {next(iter(known))!r}.")
     return scales[plain]
-
-
-class _Placed(GridValues):
-    """Strips of the grid, and 0 elsewhere."""
-
-    dtype = np.dtype(complex)
-
-    def __init__(self, waves, shape):
-        self.waves, self.shape = waves, tuple(shape)
-
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        found = np.zeros((rows.stop - rows.start, columns.stop - columns.start), complex)
-        for wave in self.waves:
-            parts = list(zip((rows, columns), (wave.strip.rows, wave.strip.columns)))
-            both = [slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in parts]
-            if all(part.start < part.stop for part in both):
-                here, there = (
-                    tuple(slice(part.start - of[k].start, part.stop - of[k].start) for part, of in zip(both, parts))
-                    for k in (0, 1)
-                )
-                found[here] = wave.block(*there)
-        return found

@@ -26,7 +26,7 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments
 from ..parallel.communicator import Communicator
 from .axes import is_data_array, label
-from .elevation import at_level, elevation_in, notes_on, open_elevation
+from .elevation import at_level, notes_on
 from .grid import Grid
 from .patches import Layer, Overlay, Patch, layers_of
 from .subgrid import FineBed, finer
@@ -127,37 +127,34 @@ def topography(
     """
     check_arguments("topography", LEVELS, locals())
     wet, masked = None if mask is None else _mask_on(mask, grid), masked and mask is None
-    if subgrid is not None:
-        options: dict[str, Any] = {"datum": datum, "land_datum": land_datum, "patches": patches, "masked": masked}
-        options["margin"] = margin * subgrid
-        return SubgridTopography(grid, topography(source, finer(grid, subgrid), method, **options), subgrid, wet)
     levels = float(datum), float(land_datum)
-    if is_data_array(source):
-        name = str(source.name or "topography")
-        elevation = elevation_in(source.to_dataset(name=name), name, name, "as given")
-    elif isinstance(source, (str, os.PathLike)):
-        elevation = open_elevation(source, None, "as given", masked, grid)
+    if is_data_array(source) or isinstance(source, (str, os.PathLike)):
+        name = str(source.name or "topography") if is_data_array(source) else None
+        source = Patch(source, name, datum=levels[0], land_datum=levels[1])
     else:
         _check_method(method)
         if len(patches):
             raise ConfigError("topography: patches lie on a file, and the source is none; give a file.")
-        return _of_depth(source, grid, levels, wet)
-    return _on_grid(elevation, grid, method, levels, wet, patches, margin, masked)
+    return _made(source, grid, levels, subgrid, wet, method=method, patches=patches, margin=margin, masked=masked)
 
 
 def topography_of(section: Any, grid: Grid, mask: Any = None, masked: bool = True) -> Topography:
     """The Topography of `grid` from a [bathymetry] section; `mask` and `masked` are those of `topography`."""
     wet, masked = None if mask is None else _mask_on(mask, grid), masked and mask is None
-    if section.subgrid is not None:
-        scaled = {"margin": section.margin * section.subgrid} if section.type == "file" else {}
-        fine = topography_of(section.replaced(subgrid=None, **scaled), finer(grid, section.subgrid), masked=masked)
-        return SubgridTopography(grid, fine, section.subgrid, wet)
-    if section.type == "file":
-        patch = Patch(**section.elevations())
-        elevation, levels = patch.elevation(grid, masked, "as given"), (patch.datum, patch.land_datum)
-        patches = [Patch(**each.elevations()) for each in section.patches]
-        return _on_grid(elevation, grid, section.method, levels, wet, patches, section.margin, masked)
-    return _of_depth(section.depth, grid, (0.0, 0.0), wet)
+    if section.type != "file":
+        return _made(section.depth, grid, (0.0, 0.0), section.subgrid, wet)
+    patches = [Patch(**each.elevations()) for each in section.patches]
+    options: dict[str, Any] = {"method": section.method, "patches": patches, "margin": section.margin, "masked": masked}
+    return _made(Patch(**section.elevations()), grid, (0.0, 0.0), section.subgrid, wet, **options)
+
+
+def _made(source, grid, levels, subgrid, wet, **options):
+    """The Topography of a Patch with the `options` of `_on_grid`, or of depths at rest at `levels`."""
+    if subgrid is not None:
+        scaled = options | {"margin": options.get("margin", 0) * subgrid}
+        fine = _made(source, finer(grid, subgrid), levels, None, None, **scaled)
+        return SubgridTopography(grid, fine, subgrid, wet)
+    return _on_grid(source, grid, wet, **options) if isinstance(source, Patch) else _of_depth(source, grid, levels, wet)
 
 
 def _mask_on(mask, grid):
@@ -186,9 +183,12 @@ def _check_method(method):
         raise ConfigError("method = 'harmonic' is for depths, and heights of land have no harmonic mean; use 'average'")
 
 
-def _on_grid(elevation, grid, method, levels, wet, patches, margin, masked):
+def _on_grid(source, grid, wet, method, patches, margin, masked):
     _check_method(method)
-    layers = layers_of(elevation, levels, patches, grid, method, masked=masked, positive="as given")
+    elevation = source.elevation(grid, masked, "as given")
+    layers = layers_of(
+        elevation, (source.datum, source.land_datum), patches, grid, method, masked=masked, positive="as given"
+    )
     blocks = BlockCache(_Signed(layers, grid, margin), grid.shape)
     if elevation.attrs["masked"]:
         wet = CachedValues(blocks, 1, bool)
