@@ -21,8 +21,7 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..runtime.signals import LOCK
 from .axes import label
-from .grid import Grid
-from .turns import at_both_ends, turned_together
+from .grid import Grid, at_both_ends, turned_together
 
 if TYPE_CHECKING:
     import xarray as xr

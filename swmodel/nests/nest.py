@@ -23,9 +23,8 @@ from ..errors import ConfigError
 from ..fields.field import Value
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..fields.state import pytree
-from ..grids.grid import Grid
+from ..grids.grid import Grid, limits_on
 from ..grids.levees import NO_CREST, CrestDepths, Levee
-from ..grids.turns import limits_on
 from ..grids.water import cell_at, nearest_water
 from ..grids.windows import GridValues, grid_values
 

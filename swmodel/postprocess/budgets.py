@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import PlotError
-from ..grids.turns import corners
+from ..grids.grid import corners
 from . import layered, style
 from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity, wet_area
 from .files import check_cells, has_blocks, mesh_of, nearest, scaled, seconds, snapshot, wet_cells

@@ -24,7 +24,7 @@ import xarray as xr
 from scipy.fft import dct, dst
 
 from ..errors import PlotError
-from ..grids.turns import limits_on
+from ..grids.grid import limits_on
 from .cgrid import around, between, corner_sum, has_rigid_lid, kinetic_energy, on_faces, thickness, vorticity
 from .files import mesh_of, positions, snapshot
 

@@ -20,7 +20,7 @@ from ...dynamics.layers import check_layer
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.state import State, pytree, replace, static
-from ...grids.turns import corners
+from ...grids.grid import corners
 from ...grids.windows import GridValues, Stored, outer
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
