@@ -112,10 +112,13 @@ class AirPressure(Forcing):
             water: 1 in the cells of the sea, and 0 elsewhere, a tile array.
             agree: whether a condition holds on any rank; collective.
         """
-        found = self._typical()
-        if isinstance(found, Tracer):
+        if isinstance(self.pressure, Series):
+            typical = self.pressure.record(0, jnp.float32)
+        else:  # a Tide has no mean
+            typical = 0.0 if isinstance(self.pressure, TimeVarying) else jnp.asarray(self.pressure)
+        if isinstance(typical, Tracer):
             return
-        near = (jnp.abs(found - reference) <= LARGEST_ANOMALY) & (water > 0)
+        near = (jnp.abs(typical - reference) <= LARGEST_ANOMALY) & (water > 0)
         if agree(bool(jnp.any(near))) or not agree(bool(jnp.any(water > 0))):
             return
         remedy = (
@@ -125,12 +128,6 @@ class AirPressure(Forcing):
             f"InverseBarometer: reference = {reference:g} Pa differs from the pressure of AirPressure by more than "
             f"{LARGEST_ANOMALY:g} Pa everywhere; give {remedy}."
         )
-
-    def _typical(self):
-        """Values of the pressure [Pa]: the first record of records, and 0 of a Tide, which has no mean."""
-        if isinstance(self.pressure, Series):
-            return self.pressure.record(0, jnp.float32)
-        return 0.0 if isinstance(self.pressure, TimeVarying) else jnp.asarray(self.pressure)
 
 
 def _ends_and_middle(coordinates, axis):

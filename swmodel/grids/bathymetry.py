@@ -253,7 +253,10 @@ def elevation_on(
 
     notes = []
     for each in layers:
-        notes += [*notes_on(each.elevation, each.plan), *_too_coarse(each.elevation, each.plan, grid, method)]
+        notes += notes_on(each.elevation, each.plan)
+        ratio = np.median(np.diff(each.plan.x)) / np.diff(grid.x_edges)[0]
+        if method != "interpolate" and ratio > 1.5:
+            notes.append(f"the data are {ratio:.1f} times coarser than the cells; 'interpolate' avoids the steps.")
     return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed, label(elevation))
 
 
@@ -365,10 +368,3 @@ def _own_mask(mask, grid):
             f"mask has shape {mask.shape} and type {mask.dtype}; give (ny, nx) = {grid.shape} of True (wet) and False."
         )
     return Stored(mask.astype(bool), grid.shape)
-
-
-def _too_coarse(elevation, plan, grid, method):
-    """A sentence on a file that is coarser than the grid."""
-    data, cells = np.median(np.diff(plan.x)), np.diff(grid.x_edges)[0]
-    if method != "interpolate" and data > 1.5 * cells:
-        yield f"the data are {data / cells:.1f} times coarser than the cells; 'interpolate' avoids the steps."

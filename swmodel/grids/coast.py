@@ -187,19 +187,14 @@ def land_mask_of(dataset: Any, name: str) -> LandMask | None:
         for other, variable in dataset.data_vars.items()
         if other != name
         and set(variable.dims[-2:]) == set(dataset[name].dims[-2:])
-        and (kind := _kind(other, variable.attrs)) is not None
+        and (kind := kind_of_mask(other, variable.attrs)) is not None
     }
     sure = [LandMask(other, kind) for other, kind in kinds.items() if kind != "unknown"]
     return next(iter([*sure, *map(LandMask, kinds, kinds.values())]), None)
 
 
-def is_land_mask(name: str, attrs: Mapping) -> bool:
-    """Whether a variable with this name and these attributes is a land mask."""
-    return _kind(name, attrs) is not None
-
-
-def _kind(name, attrs):
-    """What a mask is 1 in, "sea", "land" or "unknown"; None for another variable."""
+def kind_of_mask(name: str, attrs: Mapping) -> str | None:
+    """What a land mask is 1 in, "sea", "land" or "unknown"; None for another variable."""
     standard, lower = attrs.get("standard_name"), str(name).lower()
     meanings = [set(flag.lower().split("_")) for flag in str(attrs.get("flag_meanings", "")).split()]
     flags = np.atleast_1d(attrs.get("flag_values", ())).tolist()

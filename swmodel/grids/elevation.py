@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
-from .coast import is_land_mask, land_mask_of
+from .coast import kind_of_mask, land_mask_of
 from .grid import Grid
 from .rasters import OTHER_LENGTHS, open_raster
 from .stored import StoredField, open_stored
@@ -214,7 +214,7 @@ def _find_elevation(dataset, path):
         for name, v in dataset.data_vars.items()
         if np.issubdtype(v.dtype, np.number)
         and len([n for n in v.shape if n > 1]) == 2
-        and not is_land_mask(name, v.attrs)
+        and kind_of_mask(name, v.attrs) is None
         and find_axis(dataset, v.dims, "x") not in (None, name)
         and find_axis(dataset, v.dims, "y") not in (None, name)
     ]

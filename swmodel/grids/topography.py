@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,59 +189,55 @@ def _on_grid(source, grid, wet, method, patches, margin, masked):
     layers = layers_of(
         elevation, (source.datum, source.land_datum), patches, grid, method, masked=masked, positive="as given"
     )
-    blocks = BlockCache(_Signed(layers, grid, margin), grid.shape)
+    blocks = BlockCache(_signed_depths(layers, grid, margin), grid.shape)
     if elevation.attrs["masked"]:
         wet = CachedValues(blocks, 1, bool)
     notes = tuple(note for each in layers for note in notes_on(each.elevation, each.plan))
     return Topography(grid, CachedValues(blocks), notes, wet)
 
 
-class _Signed:
-    """Depths below the level at rest, and whether cells may be wet, from the `layers` of files.
+def _signed_depths(layers: Sequence[Layer], grid: Grid, margin: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """The function that gives depths of a block below the level at rest, and whether cells may be wet, from files.
 
     The depth of a cell is minus the mean elevation of its nodes.
 
     With a land mask the mean is that over the nodes in water. Where these are less than half of a cell's area, the cell
     is land for the whole run. Without a mask all cells may be wet.
     """
+    base = layers[-1].elevation
+    sums = [functools.partial(_sums, each, len(layers) == 1) for each in layers]
+    overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
 
-    def __init__(self, layers: Sequence[Layer], grid: Grid, margin: int):
-        self.base, self.grid, self.is_alone = layers[-1], grid, len(layers) == 1
-        sums = [functools.partial(self._sums, each) for each in layers]
-        self.overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
-
-    def __call__(self, rows: slice, columns: slice) -> tuple[np.ndarray, np.ndarray]:
-        depth, gaps = self.overlay(rows, columns)
-        masked = self.base.elevation.attrs["masked"]
-        if not masked and (empty := gaps > 1e-9).any():
+    def signed(rows, columns):
+        depth, gaps = overlay(rows, columns)
+        if not base.attrs["masked"] and (empty := gaps > 1e-9).any():
             j, i = np.argwhere(empty)[0]
-            x, y = (float(points.flat[k]) for points, k in zip(self.grid.coordinates("h", rows, columns), (i, j)))
+            x, y = (float(points.flat[k]) for points, k in zip(grid.coordinates("h", rows, columns), (i, j)))
             raise DataError(
-                f"{label(self.base.elevation)} and its patches have no value in {np.count_nonzero(empty)} cells, one "
-                f"at ({x:.6g}, {y:.6g}); wetting needs heights everywhere: fill them, or add a patch."
+                f"{label(base)} and its patches have no value in {np.count_nonzero(empty)} cells, one at ({x:.6g}, "
+                f"{y:.6g}); wetting needs heights everywhere: fill them, or add a patch."
             )
         share = 1.0 - gaps
         return depth / np.where(share > 0, share, 1.0), share >= 0.5 - 1e-9
 
-    def _sums(self, layer, rows, columns):
-        """(-sum(w z) over the nodes with values [m], the share of those without)."""
-        part = layer.plan.part(rows, columns)
-        z = part.read(layer.elevation)
-        missing = np.isnan(z)
-        if self.is_alone and missing.any() and not layer.elevation.attrs["masked"]:
-            self._refuse(layer, missing, part)
-        # plains may be 99 m high
-        layer.undeclared.check(z, 0.0 if layer.elevation.attrs["turned_over"] else HIGHEST)
-        z = -at_level(z, *layer.levels)
-        if not missing.any():
-            depth = part(z)
-            return depth, np.zeros(depth.shape)
-        return part(np.where(missing, 0.0, z)), part(missing.astype(float))
+    return signed
 
-    def _refuse(self, layer, missing, part):
+
+def _sums(layer, is_alone, rows, columns):
+    """(-sum(w z) over the nodes with values [m], the share of those without)."""
+    part, attrs = layer.plan.part(rows, columns), layer.elevation.attrs
+    z = part.read(layer.elevation)
+    missing = np.isnan(z)
+    count = int(np.count_nonzero(missing))
+    if is_alone and count and not attrs["masked"]:
         j, i = np.argwhere(missing)[0]
-        count = int(np.count_nonzero(missing))
         raise DataError(
             f"{label(layer.elevation)} has {count} missing value{'s' * (count > 1)} on the grid, one at "
             f"({part.x[i]:.6g}, {part.y[j]:.6g}); wetting needs heights everywhere: fill them."
         )
+    layer.undeclared.check(z, 0.0 if attrs["turned_over"] else HIGHEST)  # plains may be 99 m high
+    z = -at_level(z, *layer.levels)
+    if not count:
+        depth = part(z)
+        return depth, np.zeros(depth.shape)
+    return part(np.where(missing, 0.0, z)), part(missing.astype(float))

@@ -29,7 +29,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import ArrayLike
 
 from ..errors import DataError, PlotError, SwmodelError
-from ..runtime.formats import read_csv
+from ..grids.levees import read_levees
 from .files import RAISED, Mesh, experiment_of, replacing, start_of
 
 if TYPE_CHECKING:
@@ -215,12 +215,9 @@ def levees_of(dataset: xr.Dataset) -> list[np.ndarray]:
     if not isinstance(name, str):
         return []
     try:
-        table = read_csv((folder or pathlib.Path()) / name)
-        points = np.column_stack([table.numbers("x"), table.numbers("y")])
-        names = np.array(table.texts("levee"))
-    except (DataError, KeyError):  # changed since the run
+        return [np.array(levee.points) for levee in read_levees((folder or pathlib.Path()) / name)]
+    except DataError:  # changed since the run
         return []
-    return [points[names == name] for name in dict.fromkeys(names)]
 
 
 def storms_of(dataset: xr.Dataset) -> list[Cyclone]:

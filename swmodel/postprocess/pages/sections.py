@@ -270,20 +270,14 @@ def _ends_of(values):
 def _scores(series, observed):
     """The table of scores; without records, of arrivals and maxima."""
     rows = [score(one, observed.get(one.name)) for one in series]
-    tables = joined(_with_units(*part) for part in (columns(rows), constants_columns(rows)) if part[0])
+    typeset = lambda cell: "–" if cell == MISSING else cell.replace("-", "−")  # noqa: E731
+    tables = []
+    for heads, units, lines in (columns(rows), constants_columns(rows)):
+        heads = [f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units)]
+        tables += [as_table(heads, [[name, *map(typeset, cells)] for name, *cells in lines])] if heads else []
     notes = joined(markup("<li>{}: {}.</li>", row.name, "; ".join(row.notes)) for row in rows if row.notes)
     listed = _folded("Notes on the scores", markup('<ul class="note">{}</ul>', notes)) if notes else ""
-    return markup('{}<p class="note">{}</p>{}', tables, meaning(rows), listed)
-
-
-def _with_units(heads, units, lines):
-    """A table of scores, with minus signs, and dashes for what is missing."""
-    heads = [f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units)]
-    return as_table(heads, [[name, *map(_typeset, cells)] for name, *cells in lines])
-
-
-def _typeset(cell):
-    return "–" if cell == MISSING else cell.replace("-", "−")
+    return markup('{}<p class="note">{}</p>{}', joined(tables), meaning(rows), listed)
 
 
 def _configuration(run):
