@@ -181,7 +181,7 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
         whole.to_netcdf(part)
     say("file:\n  %s", options.output)
     if options.plot:
-        from ..postprocess.forecast import drawing
+        from ..postprocess.pages.forecast import drawing
         from ..postprocess.style import save
 
         say("figure: %s", save(drawing(posterior, records, points), Path(options.output).with_suffix(".png")))
@@ -242,7 +242,7 @@ def rank_buoys(
         logs.LOGGER.info("  %-16s at (%g, %g) removes %.3g %% of its variance", name, x, y, 100 * gain)
     places = {name: bank.places[name] for name in (*harbours, *gauges)}
     if output is not None:
-        from ..postprocess.forecast import gains
+        from ..postprocess.pages.forecast import gains
         from ..postprocess.style import save
 
         logs.LOGGER.info("figure: %s", save(gains(found, places), Path(output)))
@@ -290,7 +290,7 @@ def print_hazard(path: str, options: Hazard) -> None:
         found.merge(renamed.astype("float32")).to_netcdf(part)
     logs.LOGGER.info("file:\n  %s", output)
     if options.plot:
-        from ..postprocess.forecast import curves
+        from ..postprocess.pages.forecast import curves
         from ..postprocess.style import save
 
         logs.LOGGER.info("figure: %s", save(curves(found), Path(output).with_suffix(".png")))

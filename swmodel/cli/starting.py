@@ -23,7 +23,7 @@ from ..config.build.steppers import ensemble_of, stepper_of, time_step
 from ..config.parts import part_of
 from ..config.reading import leaves
 from ..errors import ConfigError
-from ..grids.turns import limits_on
+from ..grids.grid import limits_on
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
 from ..output.fingerprint import fingerprint

@@ -12,7 +12,7 @@ from typing import Any
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.momentum import Coriolis
 from ..fields.parameters import POINT, Moment
-from ..grids.turns import turned
+from ..grids.grid import turned
 from .expressions import COORDINATES, Expression
 from .nests import mistakes_with_nests, nest_mistakes
 from .parts import shipped, variable_mistakes

@@ -37,8 +37,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from ..defaults import GRAVITY
 from ..errors import SwmodelError
 from ..fields.parameters import Choice, Number
-from ..forcing.atlases import atlas_entries
 from ..forcing.constituents import distinct
+from ..forcing.harmonic_files import atlas_entries
 from ..forcing.waves import CnoidalWave, SolitaryWave
 from .expressions import Expression
 from .reading import Before, Section

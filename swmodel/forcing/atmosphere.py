@@ -38,9 +38,6 @@ from ..fields.parameters import Number, array_of, check_arguments, declared, par
 from ..fields.state import pytree, replace, static
 from .wind_laws import WindLaw, drag_law
 
-__all__ = ["AirPressure", "Wind"]
-
-
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
 WINDS: dict[str, Any] = {"minimum": -150.0, "maximum": 150.0}  # [m s-1], which no mean wind at 10 m exceeds
 CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
@@ -115,10 +112,13 @@ class AirPressure(Forcing):
             water: 1 in the cells of the sea, and 0 elsewhere, a tile array.
             agree: whether a condition holds on any rank; collective.
         """
-        found = self._typical()
-        if isinstance(found, Tracer):
+        if isinstance(self.pressure, Series):
+            typical = self.pressure.record(0, jnp.float32)
+        else:  # a Tide has no mean
+            typical = 0.0 if isinstance(self.pressure, TimeVarying) else jnp.asarray(self.pressure)
+        if isinstance(typical, Tracer):
             return
-        near = (jnp.abs(found - reference) <= LARGEST_ANOMALY) & (water > 0)
+        near = (jnp.abs(typical - reference) <= LARGEST_ANOMALY) & (water > 0)
         if agree(bool(jnp.any(near))) or not agree(bool(jnp.any(water > 0))):
             return
         remedy = (
@@ -128,12 +128,6 @@ class AirPressure(Forcing):
             f"InverseBarometer: reference = {reference:g} Pa differs from the pressure of AirPressure by more than "
             f"{LARGEST_ANOMALY:g} Pa everywhere; give {remedy}."
         )
-
-    def _typical(self):
-        """Values of the pressure [Pa]: the first record of records, and 0 of a Tide, which has no mean."""
-        if isinstance(self.pressure, Series):
-            return self.pressure.record(0, jnp.float32)
-        return 0.0 if isinstance(self.pressure, TimeVarying) else jnp.asarray(self.pressure)
 
 
 def _ends_and_middle(coordinates, axis):

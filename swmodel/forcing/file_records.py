@@ -16,7 +16,7 @@ from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import check_units, decode, is_dataset, open_raw
 from ..grids.grid import Grid
 from ..grids.regrid import Records, field_records
-from ..grids.windows import GridValues, LazyRecords
+from ..grids.windows import Blocks, LazyRecords
 from ..grids.winds import fields_in, from_finest
 from ..runtime.signals import LOCK
 from .records import RecordsInTime
@@ -198,29 +198,28 @@ def _overlaid(words, layers):
     times = np.unique(np.concatenate([each.times[(each.times >= first) & (each.times <= last)] for each in layers]))
     keys = [cast(LazyRecords, each.values).key for each in layers]
     values: Any = LazyRecords(
-        lambda k: _Overlaid(layers, float(times[k])),
+        lambda k: _overlay(layers, float(times[k])),
         (times.size, *base.values.shape[1:]),
         None if None in keys else tuple(keys),
     )
     return Records(times, values, None, next((each.calendar for each in layers if each.calendar), None))
 
 
-class _Overlaid(GridValues):
+def _overlay(layers, time):
     """The values of the first of several Records that has some, at a time [s]."""
+    layers = [each for each in layers if each.times.size == 1 or each.times[0] <= time <= each.times[-1]]
 
-    def __init__(self, layers, time):
-        self.layers = [each for each in layers if each.times.size == 1 or each.times[0] <= time <= each.times[-1]]
-        self.time, self.shape = time, layers[-1].values.shape[1:]
-
-    def block(self, rows, columns):
+    def block(rows, columns):
         found = np.full((rows.stop - rows.start, columns.stop - columns.start), np.nan)
-        for each in self.layers:
-            i, j, weight = each.bracket(self.time)
+        for each in layers:
+            i, j, weight = each.bracket(time)
             known = each.values[i].block(rows, columns)
             if weight:
                 known = (1.0 - weight) * known + weight * each.values[j].block(rows, columns)
             found = np.where(np.isfinite(found), found, known)
         return found
+
+    return Blocks(block, layers[-1].values.shape[1:])
 
 
 @dataclasses.dataclass(frozen=True)

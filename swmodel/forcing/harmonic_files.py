@@ -5,11 +5,27 @@ such as one on land, is replaced by the nearest valid one. An amplitude of 0 wit
 atlases have it on land, unless all values along the side are like this. For an open side only the part of the file
 around it is read, and the file need not cover more.
 `Simulation.harmonics` writes such files.
+
+Atlases of tides are read as their providers distribute them:
+
+    TPXO       hRe, hIm of elevations, uRe, uIm, vRe, vIm of transports (upper or lower case), of one constituent a file
+               or several, named by `con`; A exp(-i g) = hRe + i hIm. The dimensions may be (x, y).
+    FES, EOT   amplitude, phase of elevations, Ua, Ug and Va, Vg of velocities, one constituent a file, which is named
+               after it, as m2.nc, m2_fes2022.nc or M2_ocean_eot20.nc
+    swmodel    eta_amplitude_M2, eta_phase_M2, ... of `Simulation.harmonics`
+
+Transports become velocities by division by the depths of the atlas, which a file of their own has (hz, hu, hv).
+https://www.tpxo.net/global, doi:10.1175/1520-0426(2002)019<0183:EIMOBO>2.0.CO;2 (Egbert & Erofeeva 2002)
 """
 
+from __future__ import annotations
+
+import dataclasses
 import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +35,13 @@ from ..grids import axes
 from ..grids.axes import normalised_units
 from ..grids.grid import Grid
 from ..grids.remapping import filled, remapping
-from ..grids.windows import GridValues, along_side, cached
+from ..grids.windows import GridValues, along_side, cached, placed
 from ..runtime.formats import check_format
-from .atlases import AtlasEntry, atlas_entries
 from .constituents import canonical, distinct
 from .tides import LARGEST, MOST_DEGREES
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 PARTS = ("hRe", "hIm", "URe", "UIm", "VRe", "VIm")  # of the complex amplitudes of TPXO
 PHASES = dict.fromkeys(("degree", "degrees", "deg"), 1.0) | axes.ANGLES  # [degrees]
@@ -89,7 +107,7 @@ def atlas_constants(
     """All constituents of an atlas, as `harmonic_constants` returns them: TPXO, FES, EOT or a run of one's own.
 
     Args:
-        files: of the atlas; atlases.py lists their contents.
+        files: of the atlas; the top of this module lists their contents.
         grid: the Grid.
         names: of constituents; all of the atlas unless given.
         sides, units, position, velocity: as in `harmonic_constants`.
@@ -115,10 +133,11 @@ def _placed(entries, grid, sides, signs, units, position, stated):
     found = {}
     for name, entry in entries.items():
         waves = [
-            _Waves.on(entry, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
+            _Waves(entry, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
             for side, part in strips.items()
         ]
-        wave = cached(_Placed(waves, grid.shape))
+        boxes = [((wave.strip.rows, wave.strip.columns), wave) for wave in waves]
+        wave = cached(placed(boxes, grid.shape, complex))
         found[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
     return found
 
@@ -163,12 +182,10 @@ class _Strip:
     """Some rows and columns of a grid, with the interface of a Grid that `remapping` needs."""
 
     def __init__(self, grid, rows, columns, side, sign):
-        self.sign = sign
         self.grid, self.rows, self.columns, self.side, self.spherical = grid, rows, columns, side, grid.spherical
-        self.y_edges, self.x_edges = (
-            grid.y_edges[rows.start : rows.stop + 1],
-            grid.x_edges[columns.start : columns.stop + 1],
-        )
+        self.sign = sign
+        self.y_edges = grid.y_edges[rows.start : rows.stop + 1]
+        self.x_edges = grid.x_edges[columns.start : columns.stop + 1]
 
     def coordinates(self, position):
         return self.grid.coordinates(position, self.rows, self.columns)
@@ -179,28 +196,21 @@ class _Waves(GridValues):
 
     dtype = np.dtype(complex)
 
-    def __init__(self, fields, scales, units, plan, strip, is_complex=False):
-        self.fields, self.scales, self.units, self.plan, self.strip = fields, scales, units, plan, strip
-        self.is_complex = is_complex
-        self.shape = strip.rows.stop - strip.rows.start, strip.columns.stop - strip.columns.start
-
-    @staticmethod
-    def on(entry, units, stated, strip, position):
+    def __init__(self, entry, units, stated, strip, position):
         data, variables = entry.data, entry.variables
-        fields = [axes.rectilinear(data, variable) for variable in (*variables, *((entry.depth,) * bool(entry.depth)))]
+        self.units, self.strip, self.is_complex = units, strip, entry.is_complex
+        self.shape = strip.rows.stop - strip.rows.start, strip.columns.stop - strip.columns.start
+        self.fields = [axes.rectilinear(data, name) for name in (*variables, entry.depth) if name]
         sizes = TRANSPORTS if entry.depth else AMPLITUDES[units]
         known = zip(variables, (sizes, sizes if entry.is_complex else PHASES), stated or ("", ""))
-        scales = [_scale(data, variable, kinds, otherwise) for variable, kinds, otherwise in known]
-        for field, variable in zip(fields, variables):
+        self.scales = [_scale(data, variable, kinds, otherwise) for variable, kinds, otherwise in known]
+        for field, variable in zip(self.fields, variables):
             if field.ndim != 2:
                 raise DataError(f"{variable} has dimensions {field.dims}; select one level first, down to (y, x).")
         try:
-            plan = remapping(fields[0], strip, "interpolate", position)
+            self.plan = remapping(self.fields[0], strip, "interpolate", position)
         except DataError as error:
-            if strip.side:
-                raise DataError(f"along the {strip.side} side {error}") from None
-            raise
-        return _Waves(fields, scales, units, plan, strip, entry.is_complex)
+            raise DataError(f"along the {strip.side} side {error}" if strip.side else str(error)) from None
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         part = self.plan.part(rows, columns)
@@ -263,23 +273,121 @@ def _scale(data, variable, known, stated):
     return scales[plain]
 
 
-class _Placed(GridValues):
-    """Strips of the grid, and 0 elsewhere."""
+# -- atlases ----------------------------------------------------------------------------------------------------------
 
-    dtype = np.dtype(complex)
+OTHER_NAMES = {"LA2": "LDA2", "LAMBDA2": "LDA2"}
+NODES = {"eta": "z", "u": "u", "v": "v"}  # the ends of the names of TPXO's coordinates
+LETTERS = {"eta": "h", "u": "u", "v": "v"}
+SIZES = {"eta": (("amplitude", "phase"),), "u": (("Ua", "Ug"), ("ua", "up")), "v": (("Va", "Vg"), ("va", "vp"))}
 
-    def __init__(self, waves, shape):
-        self.waves, self.shape = waves, tuple(shape)
 
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        found = np.zeros((rows.stop - rows.start, columns.stop - columns.start), complex)
-        for wave in self.waves:
-            parts = list(zip((rows, columns), (wave.strip.rows, wave.strip.columns)))
-            both = [slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in parts]
-            if all(part.start < part.stop for part in both):
-                here, there = (
-                    tuple(slice(part.start - of[k].start, part.stop - of[k].start) for part, of in zip(both, parts))
-                    for k in (0, 1)
-                )
-                found[here] = wave.block(*there)
-        return found
+@dataclasses.dataclass(frozen=True)
+class AtlasEntry:
+    """One constituent of an atlas.
+
+    Attributes:
+        data: a Dataset with longitudes and latitudes.
+        variables: of the amplitude and the phase lag, or of the real and the imaginary part.
+        is_complex: whether they are parts, of A exp(-i g).
+        depth: the variable of the depth [m] by which transports are divided; "" of velocities and elevations.
+    """
+
+    data: xr.Dataset
+    variables: tuple[str, str]
+    is_complex: bool = False
+    depth: str = ""
+
+
+def atlas_entries(
+    files: str | os.PathLike | Iterable[str | os.PathLike], field: str = "eta", depths: str | os.PathLike | None = None
+) -> dict[str, AtlasEntry]:
+    """{constituent: AtlasEntry} of the files of an atlas.
+
+    Args:
+        files: a file or several.
+        field: "eta", "u" or "v".
+        depths: the file of the depths of an atlas of transports.
+
+    Raises:
+        DataError: for files without constituents or with one twice, and for transports without depths.
+    """
+    entries: dict[str, AtlasEntry] = {}
+    for path in (files,) if isinstance(files, (str, os.PathLike)) else tuple(files):
+        for name, entry in _entries(path, field, depths).items():
+            if name in entries:
+                raise DataError(f"{path} has the constituent {name}, as a file before it has; leave one of them out.")
+            entries[name] = entry
+    return entries
+
+
+def _entries(path, field, depths):
+    data = axes.decode(axes.open_raw(path))
+    parts = {name.lower(): name for name in map(str, data.data_vars)}
+    letter = LETTERS[field]
+    real, imaginary = (parts.get(f"{letter}{part}") for part in ("re", "im"))
+    if real and imaginary:
+        return _of_tpxo(path, data, (real, imaginary), field, depths)
+    own = {name: rest for name in data.data_vars if (rest := re.fullmatch(rf"{field}_amplitude_(\w+)", str(name)))}
+    if own:
+        return {rest[1]: AtlasEntry(data, (str(name), f"{field}_phase_{rest[1]}")) for name, rest in own.items()}
+    for pair in SIZES[field]:
+        if all(name in data.data_vars for name in pair):
+            return {_named(path, Path(path).stem): AtlasEntry(data, pair)}
+    raise DataError(
+        f"{path} holds no tide of {field} that is known: neither {letter}Re and {letter}Im as TPXO, nor "
+        f"{' and '.join(SIZES[field][0])} as FES, nor {field}_amplitude_M2; name its variables by constituents."
+    )
+
+
+def _named(path, text):
+    """The canonical name of a constituent at the beginning of `text`."""
+    first = re.split(r"[^A-Za-z0-9]", text.strip())[0].upper()
+    try:
+        return canonical(OTHER_NAMES.get(first, first))
+    except ConfigError:
+        raise DataError(f"{path}: {text!r} begins with no constituent that is known, as M2; rename it.") from None
+
+
+def _of_tpxo(path, data, names, field, depths):
+    """The AtlasEntries of a file of TPXO, each with its coordinates alone."""
+    import xarray as xr
+
+    end = NODES[field]
+    where = {letter: f"{letter}_{end}" for letter in ("lon", "lat")}
+    if missing := [name for name in (*where.values(), "con") if name not in data.variables]:
+        raise DataError(f"{path} is a file of TPXO without {' and '.join(missing)}; get it again.")
+    coordinates = {
+        name: (data[name].dims, np.asarray(data[name].values, float), {"standard_name": standard})
+        for name, standard in ((where["lon"], "longitude"), (where["lat"], "latitude"))
+    }
+    of_one = {dim for name in coordinates for dim in data[name].dims}
+    common = {}
+    if field != "eta":
+        depth = _depth(path, depths, f"h{end}").copy(deep=False)
+        depth.dims = tuple(dim for dim in data[names[0]].dims if dim in of_one)
+        common["depth"] = depth
+    names_of = np.asarray(data["con"].values)
+    if names_of.dtype == "S1" and names_of.ndim:  # single characters along the last dimension
+        names_of = np.ascontiguousarray(names_of).view(f"S{names_of.shape[-1]}")[..., 0]
+    labels = [x.decode().strip("\x00 ") if isinstance(x, bytes) else str(x).strip() for x in np.ravel(names_of)]
+    entries = {}
+    for k, label in enumerate(labels):
+        parts = {}
+        for name in names:
+            along = [dim for dim in data[name].dims if dim not in of_one]
+            one = data[name].isel({dim: k if data.sizes[dim] == len(labels) else 0 for dim in along})
+            parts[name] = one.variable
+        made = xr.Dataset({**parts, **common}, coords=coordinates)
+        made.encoding = {"source": str(path)}
+        entries[_named(path, label)] = AtlasEntry(made, names, True, "depth" if common else "")
+    return entries
+
+
+def _depth(path, depths, name):
+    """The variable of depths at the nodes of a component of the transport."""
+    if depths is None:
+        raise DataError(f"{path} holds transports of TPXO, which need depths; name the file of its grid by `depths`.")
+    data = axes.decode(axes.open_raw(depths))
+    if name not in data.data_vars:
+        raise DataError(f"{depths} has no {name}, the depths of TPXO's transports; give the file of its grid.")
+    return data[name].variable

@@ -1,4 +1,4 @@
-"""Tracks of tropical cyclones from files (track_files/), and the Cyclone along one.
+"""Tracks of tropical cyclones from files (track_files.py), and the Cyclone along one.
 
 Where a track gives no radius of maximum wind, that of Willoughby, Darling & Rahn (2006) for its wind and latitude is
 taken, R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1. Where it gives no central pressure, one of
@@ -81,7 +81,7 @@ def read_track(
     """The Track in a file.
 
     Args:
-        path: of a file in one of the formats of track_files/, which is recognised by its contents.
+        path: of a file in one of the formats of track_files.py, which is recognised by its contents.
         storm: the identifier, as AL092008 or a SID of IBTrACS, or the name of one storm in a file of several.
         agency: whose analysis of IBTrACS, as "tokyo"; that of the United States, completed by the WMO's, without it.
         wind_pressure: the name of one of RELATIONS, by which points without a pressure get one.

@@ -29,22 +29,6 @@ from numpy.typing import ArrayLike
 from ..defaults import AIR_DENSITY, WIND_DRAG
 from ..errors import ConfigError
 
-__all__ = [
-    "DRAG_LAWS",
-    "KNOT",
-    "RELATIONS",
-    "WindLaw",
-    "atkinson_holliday_1977",
-    "drag_law",
-    "garratt",
-    "holland_2008",
-    "large_pond",
-    "powell",
-    "trenberth",
-    "wind_stress",
-]
-
-
 WindLaw = Callable[[Any], Any]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..runtime.formats import check_format
-from .rasters import Raster, as_xarray, open_raster
+from .rasters import as_xarray, open_raster
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     from .stored import StoredDataset
 
-OTHER_LENGTHS = re.compile(
-    r"\b(?:km|cm|dm|mm|1e3 m|ft|feet|foot|fathoms?|yards?|inch(?:es)?|(?:kilo|centi|deci|milli)met(?:re|er)s?)\b"
-)
 SYMBOL = r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?"  # of units, with its exponent
 METRES = {"m": "", "cm": "centi", "mm": "milli", "km": "kilo"}
 SYMBOLS = {
@@ -147,7 +144,7 @@ def _has_axis(letter):
     )
 
 
-def find_axis(dataset: xr.Dataset | StoredDataset | Raster, dims: Sequence, letter: str) -> Any:
+def find_axis(dataset: xr.Dataset | StoredDataset, dims: Sequence, letter: str) -> Any:
     """The name of the variable of `dataset` along x or y for a field with dimensions `dims`, or None."""
     near = {name: v for name, v in dataset.variables.items() if set(v.dims) <= set(dims)}
     sure, likely = _has_axis(letter)[:3], _has_axis(letter)[3:]
@@ -243,7 +240,7 @@ class Axis:
         return places[part]
 
 
-def horizontal_axes(dataset: xr.Dataset | StoredDataset | Raster, name: str) -> dict[str, Axis]:
+def horizontal_axes(dataset: xr.Dataset | StoredDataset, name: str) -> dict[str, Axis]:
     """{"lat": Axis, "lon": Axis} of variable `name`; "y" and "x" in metres, or without units if they cannot be degrees.
 
     Raises:

@@ -44,8 +44,6 @@ from .patches import DOUBTFUL, Layer, Overlay, Patch, layers_of
 from .water import survey, without
 from .windows import BlockCache, CachedValues, FieldLike, GridValues, Stored, grid_values
 
-ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
-
 
 @dataclasses.dataclass(frozen=True)
 class Bathymetry:
@@ -129,12 +127,10 @@ class SeaFloor:
         self.depth = self._clipped(self.wet)
 
     def _clipped(self, wet):
-        least, slope = self.minimum_depth, 0.0
-        if self.sound_speed is not None:
-            slope = 0.5 * GRAVITY / self.sound_speed**2
+        slope = 0.0 if self.sound_speed is None else 0.5 * GRAVITY / self.sound_speed**2
 
         def depth_of_waves(depth, wet):
-            depth = np.where(wet, np.maximum(depth, least), 0.0)
+            depth = np.where(wet, np.maximum(depth, self.minimum_depth), 0.0)
             return depth * (1.0 - slope * depth)
 
         return self._as_given.map(depth_of_waves, wet)
@@ -258,7 +254,10 @@ def elevation_on(
 
     notes = []
     for each in layers:
-        notes += [*notes_on(each.elevation, each.plan), *_too_coarse(each.elevation, each.plan, grid, method)]
+        notes += notes_on(each.elevation, each.plan)
+        ratio = np.median(np.diff(each.plan.x)) / np.diff(grid.x_edges)[0]
+        if method != "interpolate" and ratio > 1.5:
+            notes.append(f"the data are {ratio:.1f} times coarser than the cells; 'interpolate' avoids the steps.")
     return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed, label(elevation))
 
 
@@ -292,14 +291,9 @@ def _wet_sums(layer: Layer, rows: slice, columns: slice, least: float | None = N
     shape = rows.stop - rows.start, columns.stop - columns.start
     wet_fraction, water, gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     elevation, plan = layer.elevation, layer.plan
-    part, step = plan.part(rows, columns), max(ROWS_AT_ONCE // plan.x.size, 1)
-    for start in range(plan.rows.start, plan.rows.stop, step):
-        group = slice(max(start, part.rows.start), min(start + step, plan.rows.stop, part.rows.stop))
-        if group.start >= group.stop:
-            continue
-        z = part.read(elevation, group)
-        here = slice(group.start - part.rows.start, group.stop - part.rows.start)
-        z, doubtful = layer.undeclared.land_where_missing(z)
+    part = plan.part(rows, columns)
+    for group, here in plan.groups(part):
+        z, doubtful = layer.undeclared.land_where_missing(part.read(elevation, group))
         missing = np.isnan(z)
         if missing.any():
             gaps += part(missing.astype(np.float64), here)
@@ -315,25 +309,18 @@ def _wet_sums(layer: Layer, rows: slice, columns: slice, least: float | None = N
     return wet_fraction, water, gaps
 
 
-def from_depth(
-    depth: FieldLike,
-    grid: Grid,
-    minimum_depth: float = 0.0,
-    mask: FieldLike | None = None,
-    fill_lakes: bool = False,
-    sound_speed: float | None = None,
-) -> Bathymetry:
+def from_depth(depth: FieldLike, grid: Grid, **options: Any) -> Bathymetry:
     """Depth and mask of `grid` from a number, a function or an array; where it is 0, negative or NaN there is land.
 
     Args:
         depth: [m], positive down: a number; a function of the cell centres x (1, nx) and y (ny, 1) [m, or degrees on
             the sphere]; or an array (ny, nx), rows from south to north.
-        minimum_depth, mask, fill_lakes, sound_speed: as for `onto_grid`; by default nothing is deepened.
+        options: minimum_depth, mask, fill_lakes and sound_speed, as for `onto_grid`; by default nothing is deepened.
 
     Raises:
         ConfigError: for a wrong shape, an infinite depth, or no water at all.
     """
-    return depth_on(depth, grid, minimum_depth, mask, fill_lakes, sound_speed).whole()
+    return depth_on(depth, grid, **options).whole()
 
 
 def depth_on(
@@ -382,10 +369,3 @@ def _own_mask(mask, grid):
             f"mask has shape {mask.shape} and type {mask.dtype}; give (ny, nx) = {grid.shape} of True (wet) and False."
         )
     return Stored(mask.astype(bool), grid.shape)
-
-
-def _too_coarse(elevation, plan, grid, method):
-    """A sentence on a file that is coarser than the grid."""
-    data, cells = np.median(np.diff(plan.x)), np.diff(grid.x_edges)[0]
-    if method != "interpolate" and data > 1.5 * cells:
-        yield f"the data are {data / cells:.1f} times coarser than the cells; 'interpolate' avoids the steps."

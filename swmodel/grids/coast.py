@@ -23,39 +23,31 @@ from ..errors import ConfigError, DataError
 from ..runtime.formats import check_format
 from .axes import check_file
 from .grid import Grid
-from .rasters.gdal import REMEDY, library
-from .windows import GridValues, cached
+from .rasters import REMEDY, library
+from .windows import Blocks, GridValues, cached
 
 WORDS = "a shapefile or GeoJSON file of polygons"
 DEGREES = 540.0, 90.0 + 1e-6  # the largest longitude and latitude
 
 
-class Inside(GridValues):
-    """Whether the centres of cells lie in any of some polygons.
+def _inside(polygons: list[dict], grid: Grid) -> Blocks:
+    """Whether the centres of cells lie in any of some geometries of GeoJSON, in the coordinates of the grid."""
+    from rasterio.features import rasterize
+    from rasterio.transform import Affine
 
-    Args:
-        polygons: geometries of GeoJSON, in the coordinates of the grid.
-        grid: the Grid.
-    """
+    steps = np.diff(grid.x_edges[:2])[0], np.diff(grid.y_edges[:2])[0]
 
-    dtype = np.dtype(bool)
-
-    def __init__(self, polygons: list[dict], grid: Grid):
-        self.polygons, self.grid, self.shape = polygons, grid, grid.shape
-
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        from rasterio.features import rasterize
-        from rasterio.transform import Affine
-
-        x, y = (edges[part] for edges, part in ((self.grid.x_edges, columns), (self.grid.y_edges, rows)))
-        steps = np.diff(self.grid.x_edges[:2])[0], np.diff(self.grid.y_edges[:2])[0]
+    def block(rows, columns):
+        x, y = grid.x_edges[columns], grid.y_edges[rows]
         inside = np.zeros((y.size, x.size), bool)
-        for turn in (-360.0, 0.0, 360.0) if self.grid.spherical else (0.0,):
+        for turn in (-360.0, 0.0, 360.0) if grid.spherical else (0.0,):
             at = Affine(steps[0], 0.0, x[0] + turn, 0.0, steps[1], y[0])
             box = x[0] + turn, x[-1] + turn + steps[0], y[0], y[-1] + steps[1]
-            if polygons := [one for one in self.polygons if _meets(one["box"], box)]:
-                inside |= np.asarray(rasterize(polygons, inside.shape, transform=at, dtype="uint8"), bool)
+            if some := [one for one in polygons if _meets(one["box"], box)]:
+                inside |= np.asarray(rasterize(some, inside.shape, transform=at, dtype="uint8"), bool)
         return inside
+
+    return Blocks(block, grid.shape, bool)
 
 
 def coast_mask(path: str | os.PathLike, grid: Grid, of: str = "land") -> GridValues:
@@ -82,7 +74,7 @@ def coast_mask(path: str | os.PathLike, grid: Grid, of: str = "land") -> GridVal
             f"the polygons of {path} lie at x {low[0]:g} to {high[1]:g} and y {low[2]:g} to {high[3]:g}, and the grid "
             "elsewhere; check the coordinates of both."
         )
-    inside = cached(Inside(polygons, grid))
+    inside = cached(_inside(polygons, grid))
     return inside.map(np.logical_not if of == "land" else np.array, dtype=bool)
 
 
@@ -195,19 +187,14 @@ def land_mask_of(dataset: Any, name: str) -> LandMask | None:
         for other, variable in dataset.data_vars.items()
         if other != name
         and set(variable.dims[-2:]) == set(dataset[name].dims[-2:])
-        and (kind := _kind(other, variable.attrs)) is not None
+        and (kind := kind_of_mask(other, variable.attrs)) is not None
     }
     sure = [LandMask(other, kind) for other, kind in kinds.items() if kind != "unknown"]
     return next(iter([*sure, *map(LandMask, kinds, kinds.values())]), None)
 
 
-def is_land_mask(name: str, attrs: Mapping) -> bool:
-    """Whether a variable with this name and these attributes is a land mask."""
-    return _kind(name, attrs) is not None
-
-
-def _kind(name, attrs):
-    """What a mask is 1 in, "sea", "land" or "unknown"; None for another variable."""
+def kind_of_mask(name: str, attrs: Mapping) -> str | None:
+    """What a land mask is 1 in, "sea", "land" or "unknown"; None for another variable."""
     standard, lower = attrs.get("standard_name"), str(name).lower()
     meanings = [set(flag.lower().split("_")) for flag in str(attrs.get("flag_meanings", "")).split()]
     flags = np.atleast_1d(attrs.get("flag_values", ())).tolist()

@@ -12,45 +12,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError, DataError
-from .axes import OTHER_LENGTHS, check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
-from .coast import is_land_mask, land_mask_of
+from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
+from .coast import kind_of_mask, land_mask_of
 from .grid import Grid
-from .rasters import open_raster
+from .rasters import OTHER_LENGTHS, open_raster
 from .stored import StoredField, open_stored
 
 if TYPE_CHECKING:
     import xarray as xr
 
 ELEVATION_STANDARD_NAMES = (
-    "height_above_mean_sea_level",
-    "height_above_reference_ellipsoid",
-    "height_above_geopotential_datum",
-    "height",
-    "surface_altitude",
-    "bedrock_altitude",
-    "sea_floor_altitude",
-    "altitude",
-)
+    "height_above_mean_sea_level height_above_reference_ellipsoid height_above_geopotential_datum height "
+    "surface_altitude bedrock_altitude sea_floor_altitude altitude"
+).split()
 DEPTH_STANDARD_NAMES = (
-    "sea_floor_depth_below_mean_sea_level",
-    "sea_floor_depth_below_geoid",
-    "sea_floor_depth_below_sea_level",
-    "sea_floor_depth_below_sea_surface",
-    "sea_floor_depth_below_geopotential_datum",
-    "sea_floor_depth",
-    "model_sea_floor_depth_below_geoid",
-    "depth",
-)
-ELEVATION_NAMES = ("elevation", "z", "topo", "rose", "band1", "bath", "bathymetry", "altitude", "height", "elev")
-SIGNED_NAMES = (
-    "elevation",
-    "z",
-    "topo",
-    "altitude",
-    "height",
-    "elev",
-)  # of ELEVATION_NAMES, those that are never depths
-DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
+    "sea_floor_depth_below_mean_sea_level sea_floor_depth_below_geoid sea_floor_depth_below_sea_level "
+    "sea_floor_depth_below_sea_surface sea_floor_depth_below_geopotential_datum sea_floor_depth "
+    "model_sea_floor_depth_below_geoid depth"
+).split()
+SIGNED_NAMES = ["elevation", "z", "topo", "altitude", "height", "elev"]  # which are never those of depths
+ELEVATION_NAMES = [*SIGNED_NAMES, "rose", "band1", "bath", "bathymetry"]
+DEPTH_NAMES = ["depth", "deptho", "bathy_metry", "h"]
 ROWS_READ = 64  # of the box that a grid needs, for the sign of a depth
 
 
@@ -206,26 +188,23 @@ def _points_down(name, attrs, source, positive, is_there):
     units = str(attrs.get("units", "m")).lower()
     if OTHER_LENGTHS.search(units):
         raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
-    if positive == "as given" and is_there and not _has_known_sign(name, attrs):
+    if positive == "as given" and is_there and not _direction(name, attrs):
         raise DataError(
             f"{name} in {source} may be positive up or down, and has no attribute for it; give the variable the "
             "attribute positive = 'up' or 'down', or set the key positive in the section that names the file."
         )
-    return positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
+    return (positive if positive in ("up", "down") else _direction(name, attrs)) == "down"
 
 
-def _is_depth(name, attrs):
+def _direction(name, attrs):
+    """ "up" or "down", as the attributes or the name of a variable determine; "" where they do not."""
     if attrs.get("positive") in ("up", "down"):
-        return attrs["positive"] == "down"
-    if attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES:
-        return attrs["standard_name"] in DEPTH_STANDARD_NAMES
-    return name.lower() in DEPTH_NAMES
-
-
-def _has_known_sign(name, attrs):
-    """Whether the attributes or the name of a variable determine its sign."""
-    known = attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES
-    return known or attrs.get("positive") in ("up", "down") or name.lower() in (*SIGNED_NAMES, *DEPTH_NAMES)
+        return attrs["positive"]
+    known = {"up": (ELEVATION_STANDARD_NAMES, SIGNED_NAMES), "down": (DEPTH_STANDARD_NAMES, DEPTH_NAMES)}
+    for word, which in ((attrs.get("standard_name"), 0), (name.lower(), 1)):
+        if found := [direction for direction, words in known.items() if word in words[which]]:
+            return found[0]
+    return ""
 
 
 def _find_elevation(dataset, path):
@@ -235,7 +214,7 @@ def _find_elevation(dataset, path):
         for name, v in dataset.data_vars.items()
         if np.issubdtype(v.dtype, np.number)
         and len([n for n in v.shape if n > 1]) == 2
-        and not is_land_mask(name, v.attrs)
+        and kind_of_mask(name, v.attrs) is None
         and find_axis(dataset, v.dims, "x") not in (None, name)
         and find_axis(dataset, v.dims, "y") not in (None, name)
     ]

@@ -296,7 +296,10 @@ def _of_netcdf(path, stored, texts, start):
                 calendar = str(getattr(found, "calendar", "standard"))
                 columns[name] = seconds_of_dates(columns[name], units, calendar, _dated(path, start), variable)
             else:
-                _check_units(path, name, units)
+                ends = (unit for end, unit in UNITS.items() if name.endswith(end))
+                needed = PLACES.get(name) or next(ends, None)
+                if needed is not None and units.strip() not in ("", "1"):
+                    check_units(f"{name} in {path}", units, needed)
         columns |= {name: [str(text).strip() for text in data[name][:]] for name in texts}
     shapes = {np.shape(values) for values in columns.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
@@ -305,11 +308,3 @@ def _of_netcdf(path, stored, texts, start):
             "same for all, with texts as netCDF strings."
         )
     return columns
-
-
-def _check_units(path, name, found):
-    """Raise DataError for a variable in other units than those of its name; one without units has these."""
-    ends = (units for end, units in UNITS.items() if name.endswith(end))
-    needed = PLACES.get(name) or next(ends, None)
-    if needed is not None and found.strip() not in ("", "1"):
-        check_units(f"{name} in {path}", found, needed)

@@ -17,7 +17,7 @@ from ..fields.parameters import in_utc
 from .axes import decode, is_data_array, is_dataset, named, open_raw, rectilinear
 from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
-from .windows import GridRecords, GridValues, LazyRecords
+from .windows import Blocks, GridRecords, LazyRecords
 
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
@@ -137,48 +137,35 @@ def field_records(
     field = field.expand_dims("record") if field.ndim == 2 else field
     kept = slice(None) if window is None or cycle is not None else _around(times, window)
     field = field[kept]
-    calendar = _calendar(field, cycle)
-
-    def make(k):
-        return _FieldValues(field[k], plan, grid, fill, partial)
+    calendar = None if cycle is not None else calendar_of(field.coords.get(field.dims[0]))
 
     path, edges = field.encoding.get("source"), [*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]]]
     key = (
         None if path is None else (path, variable, position, fill, partial, grid.shape, edges, times[kept].tolist()[:1])
     )
+    make = lambda k: _on_points(field[k], plan, grid, fill, partial)  # noqa: E731
     return Records(times[kept], LazyRecords(make, (field.shape[0], *grid.shape), key), cycle, calendar)
 
 
-class _FieldValues(GridValues):
+def _on_points(field, plan, grid, fill, partial):
     """One record of a field, interpolated to the points of a grid; `fill` and `partial` as of `field_records`."""
 
-    def __init__(self, field, plan, grid, fill, partial):
-        self.field, self.plan, self.fill, self.partial = field, plan, fill, partial
-        self.spherical, self.shape = grid.spherical, grid.shape
-
-    def block(self, rows, columns):
-        values = self._values(rows, columns)
-        return np.where(self.plan.inside(rows, columns), values, np.nan) if self.partial else values
-
-    def _values(self, rows, columns):
-        part = self.plan.part(rows, columns)
-        values = part.read(self.field)
+    def block(rows, columns):
+        part = plan.part(rows, columns)
+        values = part.read(field)
         valid = np.isfinite(values)
         if valid.all():
             return part(values)
-        if not self.fill:
+        if not fill:
             weight = part(valid.astype(float))
             with np.errstate(invalid="ignore", divide="ignore"):
                 return np.where(weight > SMALLEST_WEIGHT, part(np.where(valid, values, 0.0)) / weight, np.nan)
-        whole = filled(self.plan.read(self.field), self.plan, self.spherical)
-        j, i = np.searchsorted(self.plan.y, part.y[0]), np.searchsorted(self.plan.x, part.x[0])
+        whole = filled(plan.read(field), plan, grid.spherical)
+        j, i = np.searchsorted(plan.y, part.y[0]), np.searchsorted(plan.x, part.x[0])
         return part(whole[j : j + part.y.size, i : i + part.x.size])
 
-
-def _calendar(field, cycle):
-    """The calendar of the dates of a field's records; None where there are none."""
-    time = field.coords[field.dims[0]] if field.dims[0] in field.coords else None
-    return None if cycle is not None else calendar_of(time)
+    within = lambda *part: np.where(plan.inside(*part), block(*part), np.nan)  # noqa: E731
+    return Blocks(within if partial else block, grid.shape)
 
 
 def calendar_of(time: Any) -> str | None:
@@ -199,7 +186,7 @@ def _times(field, start):
         raise DataError(f"{named(field)} has dimensions {field.dims}; select one level first, down to (time, y, x).")
     start = None if start is None else in_utc(start)
     name = field.dims[0]
-    time = field.coords[name] if name in field.coords else None
+    time = field.coords.get(name)
     attrs = {} if time is None else time.attrs
     said, months = {"climatology", "modulo"} & set(attrs), name.lower().startswith("mon")
     if field.shape[0] == 12 and (said or (months and not _dated(time))):

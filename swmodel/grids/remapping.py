@@ -13,6 +13,7 @@ All arithmetic is done on the host in float64, and only the box that is needed i
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +21,15 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..runtime.signals import LOCK
 from .axes import label
-from .grid import Grid
-from .turns import at_both_ends, turned_together
+from .grid import Grid, at_both_ends, turned_together
 
 if TYPE_CHECKING:
     import xarray as xr
     from scipy.sparse import csr_array
 
     from .stored import StoredField
+
+ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
 
 
 def cell_edges(nodes: np.ndarray) -> np.ndarray:
@@ -95,6 +97,17 @@ class Remapping:
         rows = slice(self.rows.start + j0, self.rows.start + j1)
         return Remapping(rows, tuple(kept), self.y[j0:j1], self.x[i0:i1], to_y, to_x)
 
+    def groups(self, part: Remapping) -> Iterator[tuple[slice, slice]]:
+        """Groups of about ROWS_AT_ONCE values of the rows of a `part`: of the field, and counted from the part's first.
+
+        The groups are the same for every part, so that sums do not depend on how the grid is cut.
+        """
+        step, rows = max(ROWS_AT_ONCE // self.x.size, 1), part.rows
+        for start in range(self.rows.start, self.rows.stop, step):
+            first, last = max(start, rows.start), min(start + step, rows.stop)
+            if first < last:
+                yield slice(first, last), slice(first - rows.start, last - rows.start)
+
     def read(self, field: xr.DataArray | StoredField, rows: slice | None = None) -> np.ndarray:
         """The box (n rows, n columns) of a 2-D field as float64, or only some of its rows."""
         y, x = (str(name) for name in field.dims)
@@ -148,9 +161,13 @@ def remapping(
         to_y, to_x = _within(to_y, y, grid.y_edges), _within(to_x, x, grid.x_edges)
         if not (to_y.nnz and to_x.nnz):
             raise DataError(_not_covered(field, grid))
-    breaks = np.flatnonzero(np.diff(column_index) != 1) + 1
-    columns = tuple(slice(int(run[0]), int(run[-1]) + 1) for run in np.split(column_index, breaks))
-    return Remapping(slice(int(row_index[0]), int(row_index[-1]) + 1), columns, y, x, to_y, to_x)
+    return Remapping(slice(int(row_index[0]), int(row_index[-1]) + 1), runs_of(column_index), y, x, to_y, to_x)
+
+
+def runs_of(places: np.ndarray) -> tuple[slice, ...]:
+    """The slices of places that follow one another."""
+    runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
+    return tuple(slice(int(run[0]), int(run[-1]) + 1) for run in runs)
 
 
 def _refuse_split(field, grid):

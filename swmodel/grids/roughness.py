@@ -12,21 +12,17 @@ mean, too.
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError, DataError
 from .axes import label
-from .bathymetry import ROWS_AT_ONCE
 from .elevation import open_elevation
 from .grid import Grid
-from .remapping import remapping
+from .remapping import is_circle, remapping, runs_of
 from .undeclared import impossible
 from .windows import BlockCache, CachedValues, GridValues
-
-if TYPE_CHECKING:
-    pass
 
 
 def deviation_from_plane(values: np.ndarray, reach: int) -> np.ndarray:
@@ -88,15 +84,10 @@ def rough_bottom(
     def block(rows, columns):
         part, shape = plan.part(rows, columns), (rows.stop - rows.start, columns.stop - columns.start)
         drag, buoyancy = np.zeros(shape), np.zeros(shape)
-        step = max(ROWS_AT_ONCE // plan.x.size, 1)
-        for start in range(plan.rows.start, plan.rows.stop, step):  # the same groups for every block
-            group = slice(max(start, part.rows.start), min(start + step, part.rows.stop))
-            if group.start >= group.stop:
-                continue
+        for group, taken in plan.groups(part):
             depth = _depth_around(elevation, part, group, reach)
             here = depth[reach:-reach, reach:-reach]
             n = np.where(here > shallow, surface * np.exp(-here / scale), 0.0)
-            taken = slice(group.start - part.rows.start, group.stop - part.rows.start)
             drag += part(n * deviation_from_plane(depth, reach) ** 2, taken)
             buoyancy += part(n, taken)
         return np.sqrt(drag / np.where(buoyancy > 0, buoyancy, 1.0)), buoyancy
@@ -114,10 +105,8 @@ def _depth_around(elevation, part, rows, reach):
     around = np.arange(-reach, reach + 1)
     columns = np.concatenate([np.arange(run.start, run.stop) for run in part.columns])
     columns = np.concatenate([columns[0] + around[:reach], columns, columns[-1] + around[reach + 1 :]])
-    goes_round = elevation.dims[1] == "lon" and x[0] + 360.0 - x[-1] <= 1.5 * np.median(np.diff(x))
-    columns = columns % x.size if goes_round else np.clip(columns, 0, x.size - 1)
-    breaks = np.flatnonzero(np.diff(columns) != 1) + 1
-    runs = tuple(slice(int(run[0]), int(run[-1]) + 1) for run in np.split(columns, breaks))
+    goes_round = elevation.dims[1] == "lon" and is_circle(x)
+    runs = runs_of(columns % x.size if goes_round else np.clip(columns, 0, x.size - 1))
     first, last = max(rows.start - reach, 0), min(rows.stop + reach, y.size)
     z = type(part)(slice(first, last), runs, part.y, part.x, part.to_y, part.to_x).read(elevation)
     holes = np.count_nonzero(~np.isfinite(z))

@@ -1,122 +1,131 @@
-"""Fields of netCDF files that are read by windows, without xarray, whose import takes a second of a run's start.
+"""Fields of files that are read by windows, without xarray, whose import takes a second of a run's start.
 
 A `StoredDataset` has the attributes of an xarray.Dataset that `axes` and `elevation` use, and a `StoredField` those of
 a 2-D xarray.DataArray that `remapping` uses. Fill values and packing are decoded as xarray does, to the same types and
-bits. Files that need more than that, such as unsigned integers in signed ones, are left to xarray.
+bits. NetCDF files that need more than that, such as unsigned integers in signed ones, are left to xarray.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
-import netCDF4
 import numpy as np
 
 from ..runtime.signals import LOCK
-from .coast import LandMask
-from .rasters.raster import Raster, Variable
+
+if TYPE_CHECKING:
+    from .coast import LandMask
 
 FILLS, PACKING = ("_FillValue", "missing_value"), ("scale_factor", "add_offset")
 OF_XARRAY = ("_Unsigned", "dtype")  # attributes by which xarray changes the type of values
 
 
-def open_stored(path: str | os.PathLike) -> StoredDataset | None:
-    """The netCDF file at `path`, of which no value is read yet; None for a file that is left to xarray."""
-    try:
-        with LOCK, _opened(path) as file:
-            dataset = StoredDataset(file, path)
-    except (OSError, AttributeError):
-        return None
-    if (
-        not dataset.variables
-        or "xysize" in dataset.dims
-        or not all(variable.is_decoded_here for variable in dataset.variables.values())
-    ):
-        return None
-    return dataset
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """A variable of a file.
 
+    Attributes:
+        name, dims, shape, attrs: as of an xarray.Variable.
+        dtype: of the stored values.
+        stored: `stored(window)` gives them, for a slice or a number for each dimension.
+    """
 
-def _opened(path):
-    """The netCDF4.Dataset of a file, whose values are not decoded."""
-    file = netCDF4.Dataset(os.fspath(path))
-    file.set_auto_maskandscale(False)
-    file.set_auto_chartostring(False)
-    return file
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+    attrs: Mapping[str, Any]
+    stored: Callable[[Sequence[Any]], np.ndarray]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.dims)
+
+    def with_attrs(self, **changes: Any) -> Variable:
+        """The variable with other attributes; `scale_factor` and `add_offset` are the packing of its values."""
+        return dataclasses.replace(self, attrs={**self.attrs, **changes})
+
+    @property
+    def values(self) -> np.ndarray:
+        """All values, decoded."""
+        return self.read((slice(None),) * self.ndim)
+
+    def read(self, window: Sequence[Any]) -> np.ndarray:
+        """The decoded values of a window."""
+        return _decoded(self.stored(window), self.attrs)
 
 
 class StoredDataset:
-    """The variables of a netCDF file, with values as numbers. The file is open only while values are read from it.
+    """Variables of a file, with values as numbers, of which none is read yet.
 
     Args:
-        file: the netCDF4.Dataset, which is not kept.
+        variables: the Variables.
         path: of the file.
 
     Attributes:
-        variables: {name: StoredVariable}.
+        variables: {name: Variable}.
         data_vars: those that are not the coordinates of a dimension.
-        dims: the names of the dimensions.
         encoding: {"source": the path}.
     """
 
-    def __init__(self, file: Any, path: str | os.PathLike):
-        self.encoding, self.dims = {"source": str(path)}, tuple(file.dimensions)
-        where = os.path.abspath(path)
-        self.variables = {name: StoredVariable.of(where, name, variable) for name, variable in file.variables.items()}
-        self.data_vars = {name: one for name, one in self.variables.items() if one.dims != (name,)}
+    def __init__(self, variables: Sequence[Variable], path: str | os.PathLike):
+        self.encoding = {"source": str(path)}
+        self.variables = {one.name: one for one in variables}
+        self.data_vars = {one.name: one for one in variables if one.dims != (one.name,)}
 
-    def __getitem__(self, name: str) -> StoredVariable:
+    def __getitem__(self, name: str) -> Variable:
         return self.variables[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.variables
 
 
-@dataclasses.dataclass(frozen=True)
-class StoredVariable:
-    """A variable of a file: its `name`, `dims`, `shape`, stored `dtype` and `attrs`; and its `values`, decoded."""
+def open_stored(path: str | os.PathLike) -> StoredDataset | None:
+    """The netCDF file at `path`, which is open only while values are read; None for one that is left to xarray."""
+    where = os.path.abspath(path)
+    try:
+        with LOCK, _opened(path) as file:
+            dims, variables = tuple(file.dimensions), []
+            for name, one in file.variables.items():
+                attrs = {key: one.getncattr(key) for key in one.ncattrs()}
+                read = functools.partial(_stored, where, name)
+                variables.append(Variable(name, tuple(one.dimensions), tuple(one.shape), one.dtype, attrs, read))
+    except (OSError, AttributeError):
+        return None
+    if not variables or "xysize" in dims or not all(map(_is_decoded_here, variables)):
+        return None
+    return StoredDataset(variables, path)
 
-    path: str
-    name: str
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
-    dtype: Any
-    attrs: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, path: str, name: str, variable: Any) -> Self:
-        """That of a netCDF4.Variable, which is not kept."""
-        attrs = {key: variable.getncattr(key) for key in variable.ncattrs()}
-        return cls(path, name, tuple(variable.dimensions), tuple(variable.shape), variable.dtype, attrs)
+def _opened(path):
+    """The netCDF4.Dataset of a file, whose values are not decoded."""
+    import netCDF4
 
-    @property
-    def ndim(self) -> int:
-        return len(self.dims)
+    file = netCDF4.Dataset(os.fspath(path))
+    file.set_auto_maskandscale(False)
+    file.set_auto_chartostring(False)
+    return file
 
-    @property
-    def is_decoded_here(self) -> bool:
-        """Whether `values` are those that xarray would give; text is never read."""
-        if not isinstance(self.dtype, np.dtype) or self.dtype.kind not in "iuf":
-            return True
-        found = [np.asarray(self.attrs.get(key, 0.0)) for key in (*FILLS, *PACKING)]
-        plain = all(value.ndim == 0 and value.dtype.kind in "iuf" for value in found)
-        return plain and all(value.dtype.kind == "f" for value in found[2:]) and not self.attrs.keys() & {*OF_XARRAY}
 
-    def with_attrs(self, **changes: Any) -> StoredVariable:
-        """The variable with other attributes."""
-        return dataclasses.replace(self, attrs={**self.attrs, **changes})
+def _stored(path: str, name: str, window: Sequence[Any]) -> np.ndarray:
+    """The stored numbers of a window of a variable of a netCDF file."""
+    with LOCK, _opened(path) as file:
+        stored = np.asarray(file[name][tuple(window)])
+    return stored.astype(stored.dtype.newbyteorder("="), copy=False)
 
-    @property
-    def values(self) -> np.ndarray:
-        return self.read((slice(None),) * self.ndim)
 
-    def read(self, window: Sequence[Any]) -> np.ndarray:
-        """The decoded values of a window, which has a slice or a number for each dimension."""
-        with LOCK, _opened(self.path) as file:
-            stored = np.asarray(file[self.name][tuple(window)])
-        return _decoded(stored.astype(stored.dtype.newbyteorder("="), copy=False), self.attrs)
+def _is_decoded_here(variable: Variable) -> bool:
+    """Whether the values are those that xarray would give; text is never read."""
+    if not isinstance(variable.dtype, np.dtype) or variable.dtype.kind not in "iuf":
+        return True
+    found = [np.asarray(variable.attrs.get(key, 0.0)) for key in (*FILLS, *PACKING)]
+    plain = all(value.ndim == 0 and value.dtype.kind in "iuf" for value in found)
+    return plain and all(value.dtype.kind == "f" for value in found[2:]) and not variable.attrs.keys() & {*OF_XARRAY}
 
 
 def _decoded(stored: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
@@ -125,7 +134,8 @@ def _decoded(stored: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     fills = [fill for fill in given if not np.isnan(fill)]
     packing = {key: attrs[key] for key in PACKING if key in attrs}
     if fills:
-        dtype = _type_of_packed(stored.dtype, packing) if packing else _type_with_missing(stored.dtype)
+        dtype = stored.dtype if stored.dtype.kind == "f" else np.dtype(f"f{4 if stored.dtype.itemsize <= 2 else 8}")
+        dtype = _type_of_packed(stored.dtype, packing) if packing else dtype
         missing, stored = np.zeros(stored.shape, bool), np.array(stored, dtype)
         for fill in fills:
             missing |= stored == fill
@@ -135,13 +145,6 @@ def _decoded(stored: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
         stored *= packing.get("scale_factor", 1)
         stored += packing.get("add_offset", 0)
     return stored
-
-
-def _type_with_missing(dtype):
-    """The type of numbers that may be missing and are not packed."""
-    if dtype.kind == "f":
-        return dtype
-    return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
 
 
 def _type_of_packed(dtype, packing):
@@ -156,7 +159,7 @@ class StoredField:
     """A 2-D field (y, x) of a file, both axes ascending, of which windows are read.
 
     Args:
-        variable: the StoredVariable. Its dimensions of length 1 other than the axes are left out.
+        variable: the Variable. Its dimensions of length 1 other than the axes are left out.
         axes: {name of an axis of the field: its axes.Axis}, y before x.
         attrs: of the field.
         dataset: the StoredDataset.
@@ -168,10 +171,10 @@ class StoredField:
 
     def __init__(
         self,
-        variable: StoredVariable | Variable,
+        variable: Variable,
         axes: Mapping[str, Any],
         attrs: Mapping,
-        dataset: StoredDataset | Raster,
+        dataset: StoredDataset,
         mask: LandMask | None = None,
     ):
         self._variable, self._axes, self.attrs = variable, dict(axes), dict(attrs)
@@ -183,9 +186,9 @@ class StoredField:
         """The axis of that name, with `values` and `attrs`."""
         return self._axes[name]
 
-    def isel(self, window: Mapping[str, slice]) -> StoredWindow:
-        """A window: {name of an axis: a slice of it}."""
-        return StoredWindow(self, window)
+    def isel(self, window: Mapping[str, slice]) -> types.SimpleNamespace:
+        """A window {name of an axis: a slice of it}, of which `values` has been read."""
+        return types.SimpleNamespace(values=self.read(window))
 
     def read(self, window: Mapping[str, slice]) -> np.ndarray:
         """The values (rows, columns) of a window."""
@@ -206,27 +209,13 @@ class StoredField:
         rows, columns = ((kept[dim] - lows[dim]) // steps[dim] for dim in (y, x))
         return values[rows][:, columns]
 
-    def close(self) -> None:
-        """Do nothing: unlike that of an xarray.DataArray, the file is not open."""
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        """Do nothing: unlike that of an xarray.DataArray, the file is not open."""
 
 
 def _step(places):
     """The step along a dimension with which all places are read."""
     return int(np.gcd.reduce(np.diff(places))) or 1 if places.size > 1 else 1
-
-
-class StoredWindow:
-    """A window of a StoredField; `values` reads it."""
-
-    def __init__(self, field: StoredField, window: Mapping[str, slice]):
-        self._field, self._window = field, window
-
-    @property
-    def values(self) -> np.ndarray:
-        return self._field.read(self._window)

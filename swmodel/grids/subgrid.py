@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from .grid import Grid
-from .windows import GridValues, cached
+from .windows import Blocks, GridValues, cached
 
 LINES = 20  # of the table of a cell
 FINEST = 16  # the largest ratio
@@ -77,7 +77,14 @@ class FineBed:
 
     def of_cells(self, function: Callable) -> GridValues:
         """`function` of the fine depths (rows, ratio, columns, ratio) of cells, such as their mean, (ny, nx)."""
-        return _OfCells(self, function)
+        r = self.ratio
+
+        def block(rows, columns):
+            shape = rows.stop - rows.start, r, columns.stop - columns.start, r
+            fine = self.depth.block(*(slice(part.start * r, part.stop * r) for part in (rows, columns)))
+            return np.asarray(function(np.reshape(fine, shape)))
+
+        return Blocks(block, (self.depth.shape[0] // r, self.depth.shape[1] // r))
 
     @property
     def deepest(self) -> GridValues:
@@ -137,16 +144,3 @@ def _beyond(values, axis):
 def _sills(low, high, mean_low, mean_high):
     """The sorted depths of fine faces between two fine cells, less that of the shallower mean, (ratio, my, mx)."""
     return tuple(-np.sort(-np.minimum(low, high), axis=0) - np.minimum(mean_low, mean_high))
-
-
-class _OfCells(GridValues):
-    """A function of the fine depths of each cell."""
-
-    def __init__(self, bed: FineBed, function: Callable):
-        self.bed, self.function = bed, function
-        self.shape = bed.depth.shape[0] // bed.ratio, bed.depth.shape[1] // bed.ratio
-
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        r, shape = self.bed.ratio, (rows.stop - rows.start, columns.stop - columns.start)
-        fine = self.bed.depth.block(*(slice(x.start * r, x.stop * r) for x in (rows, columns)))
-        return np.asarray(self.function(np.reshape(fine, (shape[0], r, shape[1], r))))

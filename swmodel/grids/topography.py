@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments
 from ..parallel.communicator import Communicator
 from .axes import is_data_array, label
-from .elevation import at_level, elevation_in, notes_on, open_elevation
+from .elevation import at_level, notes_on
 from .grid import Grid
 from .patches import Layer, Overlay, Patch, layers_of
 from .subgrid import FineBed, finer
@@ -127,37 +127,34 @@ def topography(
     """
     check_arguments("topography", LEVELS, locals())
     wet, masked = None if mask is None else _mask_on(mask, grid), masked and mask is None
-    if subgrid is not None:
-        options: dict[str, Any] = {"datum": datum, "land_datum": land_datum, "patches": patches, "masked": masked}
-        options["margin"] = margin * subgrid
-        return SubgridTopography(grid, topography(source, finer(grid, subgrid), method, **options), subgrid, wet)
     levels = float(datum), float(land_datum)
-    if is_data_array(source):
-        name = str(source.name or "topography")
-        elevation = elevation_in(source.to_dataset(name=name), name, name, "as given")
-    elif isinstance(source, (str, os.PathLike)):
-        elevation = open_elevation(source, None, "as given", masked, grid)
+    if is_data_array(source) or isinstance(source, (str, os.PathLike)):
+        name = str(source.name or "topography") if is_data_array(source) else None
+        source = Patch(source, name, datum=levels[0], land_datum=levels[1])
     else:
         _check_method(method)
         if len(patches):
             raise ConfigError("topography: patches lie on a file, and the source is none; give a file.")
-        return _of_depth(source, grid, levels, wet)
-    return _on_grid(elevation, grid, method, levels, wet, patches, margin, masked)
+    return _made(source, grid, levels, subgrid, wet, method=method, patches=patches, margin=margin, masked=masked)
 
 
 def topography_of(section: Any, grid: Grid, mask: Any = None, masked: bool = True) -> Topography:
     """The Topography of `grid` from a [bathymetry] section; `mask` and `masked` are those of `topography`."""
     wet, masked = None if mask is None else _mask_on(mask, grid), masked and mask is None
-    if section.subgrid is not None:
-        scaled = {"margin": section.margin * section.subgrid} if section.type == "file" else {}
-        fine = topography_of(section.replaced(subgrid=None, **scaled), finer(grid, section.subgrid), masked=masked)
-        return SubgridTopography(grid, fine, section.subgrid, wet)
-    if section.type == "file":
-        patch = Patch(**section.elevations())
-        elevation, levels = patch.elevation(grid, masked, "as given"), (patch.datum, patch.land_datum)
-        patches = [Patch(**each.elevations()) for each in section.patches]
-        return _on_grid(elevation, grid, section.method, levels, wet, patches, section.margin, masked)
-    return _of_depth(section.depth, grid, (0.0, 0.0), wet)
+    if section.type != "file":
+        return _made(section.depth, grid, (0.0, 0.0), section.subgrid, wet)
+    patches = [Patch(**each.elevations()) for each in section.patches]
+    options: dict[str, Any] = {"method": section.method, "patches": patches, "margin": section.margin, "masked": masked}
+    return _made(Patch(**section.elevations()), grid, (0.0, 0.0), section.subgrid, wet, **options)
+
+
+def _made(source, grid, levels, subgrid, wet, **options):
+    """The Topography of a Patch with the `options` of `_on_grid`, or of depths at rest at `levels`."""
+    if subgrid is not None:
+        scaled = options | {"margin": options.get("margin", 0) * subgrid}
+        fine = _made(source, finer(grid, subgrid), levels, None, None, **scaled)
+        return SubgridTopography(grid, fine, subgrid, wet)
+    return _on_grid(source, grid, wet, **options) if isinstance(source, Patch) else _of_depth(source, grid, levels, wet)
 
 
 def _mask_on(mask, grid):
@@ -186,62 +183,61 @@ def _check_method(method):
         raise ConfigError("method = 'harmonic' is for depths, and heights of land have no harmonic mean; use 'average'")
 
 
-def _on_grid(elevation, grid, method, levels, wet, patches, margin, masked):
+def _on_grid(source, grid, wet, method, patches, margin, masked):
     _check_method(method)
-    layers = layers_of(elevation, levels, patches, grid, method, masked=masked, positive="as given")
-    blocks = BlockCache(_Signed(layers, grid, margin), grid.shape)
+    elevation = source.elevation(grid, masked, "as given")
+    layers = layers_of(
+        elevation, (source.datum, source.land_datum), patches, grid, method, masked=masked, positive="as given"
+    )
+    blocks = BlockCache(_signed_depths(layers, grid, margin), grid.shape)
     if elevation.attrs["masked"]:
         wet = CachedValues(blocks, 1, bool)
     notes = tuple(note for each in layers for note in notes_on(each.elevation, each.plan))
     return Topography(grid, CachedValues(blocks), notes, wet)
 
 
-class _Signed:
-    """Depths below the level at rest, and whether cells may be wet, from the `layers` of files.
+def _signed_depths(layers: Sequence[Layer], grid: Grid, margin: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """The function that gives depths of a block below the level at rest, and whether cells may be wet, from files.
 
     The depth of a cell is minus the mean elevation of its nodes.
 
     With a land mask the mean is that over the nodes in water. Where these are less than half of a cell's area, the cell
     is land for the whole run. Without a mask all cells may be wet.
     """
+    base = layers[-1].elevation
+    sums = [functools.partial(_sums, each, len(layers) == 1) for each in layers]
+    overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
 
-    def __init__(self, layers: Sequence[Layer], grid: Grid, margin: int):
-        self.base, self.grid, self.is_alone = layers[-1], grid, len(layers) == 1
-        sums = [functools.partial(self._sums, each) for each in layers]
-        self.overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
-
-    def __call__(self, rows: slice, columns: slice) -> tuple[np.ndarray, np.ndarray]:
-        depth, gaps = self.overlay(rows, columns)
-        masked = self.base.elevation.attrs["masked"]
-        if not masked and (empty := gaps > 1e-9).any():
+    def signed(rows, columns):
+        depth, gaps = overlay(rows, columns)
+        if not base.attrs["masked"] and (empty := gaps > 1e-9).any():
             j, i = np.argwhere(empty)[0]
-            x, y = (float(points.flat[k]) for points, k in zip(self.grid.coordinates("h", rows, columns), (i, j)))
+            x, y = (float(points.flat[k]) for points, k in zip(grid.coordinates("h", rows, columns), (i, j)))
             raise DataError(
-                f"{label(self.base.elevation)} and its patches have no value in {np.count_nonzero(empty)} cells, one "
-                f"at ({x:.6g}, {y:.6g}); wetting needs heights everywhere: fill them, or add a patch."
+                f"{label(base)} and its patches have no value in {np.count_nonzero(empty)} cells, one at ({x:.6g}, "
+                f"{y:.6g}); wetting needs heights everywhere: fill them, or add a patch."
             )
         share = 1.0 - gaps
         return depth / np.where(share > 0, share, 1.0), share >= 0.5 - 1e-9
 
-    def _sums(self, layer, rows, columns):
-        """(-sum(w z) over the nodes with values [m], the share of those without)."""
-        part = layer.plan.part(rows, columns)
-        z = part.read(layer.elevation)
-        missing = np.isnan(z)
-        if self.is_alone and missing.any() and not layer.elevation.attrs["masked"]:
-            self._refuse(layer, missing, part)
-        # plains may be 99 m high
-        layer.undeclared.check(z, 0.0 if layer.elevation.attrs["turned_over"] else HIGHEST)
-        z = -at_level(z, *layer.levels)
-        if not missing.any():
-            depth = part(z)
-            return depth, np.zeros(depth.shape)
-        return part(np.where(missing, 0.0, z)), part(missing.astype(float))
+    return signed
 
-    def _refuse(self, layer, missing, part):
+
+def _sums(layer, is_alone, rows, columns):
+    """(-sum(w z) over the nodes with values [m], the share of those without)."""
+    part, attrs = layer.plan.part(rows, columns), layer.elevation.attrs
+    z = part.read(layer.elevation)
+    missing = np.isnan(z)
+    count = int(np.count_nonzero(missing))
+    if is_alone and count and not attrs["masked"]:
         j, i = np.argwhere(missing)[0]
-        count = int(np.count_nonzero(missing))
         raise DataError(
             f"{label(layer.elevation)} has {count} missing value{'s' * (count > 1)} on the grid, one at "
             f"({part.x[i]:.6g}, {part.y[j]:.6g}); wetting needs heights everywhere: fill them."
         )
+    layer.undeclared.check(z, 0.0 if attrs["turned_over"] else HIGHEST)  # plains may be 99 m high
+    z = -at_level(z, *layer.levels)
+    if not count:
+        depth = part(z)
+        return depth, np.zeros(depth.shape)
+    return part(np.where(missing, 0.0, z)), part(missing.astype(float))

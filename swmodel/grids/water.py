@@ -16,7 +16,7 @@ from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Tile
 from ..parallel.serial import SerialCommunicator
 from .grid import Grid
-from .windows import GridValues, grid_values
+from .windows import Blocks, GridValues, grid_values
 
 NEAR = 5  # cells
 
@@ -225,22 +225,14 @@ def survey(
 
 def without(wet: GridValues, lakes: np.ndarray) -> GridValues:
     """The mask without the cells in `lakes`, runs as in a Survey."""
-    return _Without(wet, lakes)
 
+    def block(rows, columns):
+        number = np.arange(rows.start, rows.stop)[:, None] * wet.shape[1] + np.arange(columns.start, columns.stop)
+        run = np.searchsorted(lakes[:, 0], number, side="right") - 1
+        inside = (run >= 0) & (number < lakes[np.maximum(run, 0), 1])
+        return wet.block(rows, columns) & ~inside
 
-class _Without(GridValues):
-    """A mask that is False in runs of cells, too."""
-
-    dtype = np.dtype(bool)
-
-    def __init__(self, wet, runs):
-        self.wet, self.runs, self.shape = wet, runs, wet.shape
-
-    def block(self, rows, columns):
-        number = np.arange(rows.start, rows.stop)[:, None] * self.shape[1] + np.arange(columns.start, columns.stop)
-        run = np.searchsorted(self.runs[:, 0], number, side="right") - 1
-        inside = (run >= 0) & (number < self.runs[np.maximum(run, 0), 1])
-        return self.wet.block(rows, columns) & ~inside
+    return Blocks(block, wet.shape, bool)
 
 
 def _runs(numbers, is_lake, tile, nx):
@@ -308,24 +300,21 @@ def _lakes(water, is_lake, closed, grid, fill_lakes):
     return lines
 
 
-class _Narrow(GridValues):
-    """Wet cells with water on two opposite sides and land on the two others."""
+def _narrow(wet, grid):
+    """Wet cells with water on two opposite sides and land on the two others, GridValues."""
+    modes = ["wrap" if axis in grid.periodic else True for axis in "yx"]
 
-    dtype = np.dtype(bool)
-
-    def __init__(self, wet, grid):
-        self.wet, self.shape = wet, wet.shape
-        self.modes = ["wrap" if axis in grid.periodic else True for axis in "yx"]
-
-    def block(self, rows, columns):
-        wide = Tile(rows.start, rows.stop, columns.start, columns.stop).cut(self.wet, 1, *self.modes)
+    def block(rows, columns):
+        wide = Tile(rows.start, rows.stop, columns.start, columns.stop).cut(wet, 1, *modes)
         north, south, east, west = wide[2:, 1:-1], wide[:-2, 1:-1], wide[1:-1, 2:], wide[1:-1, :-2]
         return wide[1:-1, 1:-1] & ((east & west & ~north & ~south) | (north & south & ~east & ~west))
+
+    return Blocks(block, wet.shape, bool)
 
 
 def _channels(wet, grid, communicator):
     """A sentence on the channels one cell wide."""
-    narrow = label_bodies(_Narrow(wet, grid), grid, communicator, periodic="")
+    narrow = label_bodies(_narrow(wet, grid), grid, communicator, periodic="")
     if not narrow.count:
         return []
     longest = int(np.argmax(narrow.cells))

@@ -38,9 +38,10 @@ class GridValues(abc.ABC):
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         """The values (rows, columns) of slices that start and stop within the grid."""
 
-    def map(self, function: Callable, *others: "GridValues", dtype: DTypeLike = float) -> "Mapped":
+    def map(self, function: Callable, *others: "GridValues", dtype: DTypeLike = float) -> "Blocks":
         """The GridValues of `function(value, *others)`, point by point."""
-        return Mapped(function, (self, *others), dtype)
+        each = (self, *others)
+        return Blocks(lambda *block: np.asarray(function(*(x.block(*block) for x in each)), dtype), self.shape, dtype)
 
     def at(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The values (n,) at n points, given by their rows and columns."""
@@ -126,31 +127,45 @@ class Stored(GridValues):
         return self.whole[rows, columns]
 
 
-class Outer(GridValues):
-    """The products of a number for each row and one for each column.
+class Blocks(GridValues):
+    """The values that a function gives of any block.
 
     Args:
-        rows: (ny,).
-        columns: (nx,).
+        function: `function(rows, columns)`, of slices.
+        shape: (ny, nx).
+        dtype: of its values.
     """
 
-    def __init__(self, rows: np.ndarray, columns: np.ndarray):
-        self.rows, self.columns, self.shape = rows, columns, (rows.size, columns.size)
-        self.dtype = np.result_type(rows, columns)
+    def __init__(self, function: Callable[[slice, slice], np.ndarray], shape: Sequence[int], dtype: DTypeLike = float):
+        self.function, self.shape, self.dtype = function, (shape[0], shape[1]), np.dtype(dtype)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
-        return np.outer(self.rows[rows], self.columns[columns])
+        return self.function(rows, columns)
 
 
-class Mapped(GridValues):
-    """A function of values at the same points."""
+def outer(rows: np.ndarray, columns: np.ndarray) -> Blocks:
+    """The products of a number for each row (ny,) and one for each column (nx,)."""
+    shape, dtype = (rows.size, columns.size), np.result_type(rows, columns)
+    return Blocks(lambda j, i: np.outer(rows[j], columns[i]), shape, dtype)
 
-    def __init__(self, function: Callable, values: Sequence[GridValues], dtype: DTypeLike):
-        self.function, self.values = function, tuple(values)
-        self.shape, self.dtype = self.values[0].shape, np.dtype(dtype)
 
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        return np.asarray(self.function(*(x.block(rows, columns) for x in self.values)), self.dtype)
+def placed(parts: Sequence[tuple[Sequence[slice], GridValues]], shape: Sequence[int], dtype: DTypeLike) -> Blocks:
+    """Values in some boxes of a grid (ny, nx), and 0 elsewhere; parts are ((rows, columns) of a box, its values)."""
+
+    def block(rows, columns):
+        found = np.zeros((rows.stop - rows.start, columns.stop - columns.start), dtype)
+        for box, values in parts:
+            pairs = list(zip((rows, columns), box))
+            both = [slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in pairs]
+            if all(part.start < part.stop for part in both):
+                here, there = (
+                    tuple(slice(part.start - of.start, part.stop - of.start) for part, of in zip(both, ends))
+                    for ends in zip(*pairs)
+                )
+                found[here] = values.block(*there)
+        return found
+
+    return Blocks(block, shape, dtype)
 
 
 class BlockCache:
@@ -189,20 +204,11 @@ class BlockCache:
         return self(rows, columns)
 
 
-class CachedValues(GridValues):
-    """One of the arrays that the function of a BlockCache returns.
-
-    Args:
-        cache: the BlockCache.
-        number: of the array.
-        dtype: of its values.
-    """
+class CachedValues(Blocks):
+    """One of the arrays that the function of a BlockCache returns, the one of this number."""
 
     def __init__(self, cache: BlockCache, number: int = 0, dtype: DTypeLike = float):
-        self.cache, self.number, self.shape, self.dtype = cache, number, cache.shape, np.dtype(dtype)
-
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        return self.cache(rows, columns)[self.number]
+        super().__init__(lambda *block: cache(*block)[number], cache.shape, dtype)
 
 
 def _with_margin(part, n):
@@ -252,9 +258,11 @@ class GridRecords:
 
     Attributes:
         shape: (n, ny, nx).
+        key: identifies the records: those with equal keys are the same. With None, records equal only themselves.
     """
 
     ndim = 3
+    key: Hashable = None
 
     def __init__(self, values: Sequence[GridValues]):
         self.values = list(values)
@@ -262,22 +270,23 @@ class GridRecords:
         self.dtype = self.values[0].dtype
 
     def __len__(self) -> int:
-        return len(self.values)
+        return self.shape[0]
 
     def __getitem__(self, k: int) -> GridValues:
         return self.values[k]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.stack([np.asarray(values, dtype) for values in self.values])
+        return np.stack([np.asarray(self[k], dtype) for k in range(len(self))])
 
     def same(self, other: object) -> bool:
         """Whether other records are the same, as far as that is known without reading them."""
-        return self is other
+        return self is other or (self.key is not None and self.key == getattr(other, "key", None))
 
     @staticmethod
     def in_box(values: np.ndarray, corner: Sequence[int], shape: Sequence[int]) -> "GridRecords":
         """Records `values` (n, rows, columns) of the cells from `corner` on, zero elsewhere on a grid of `shape`."""
-        return GridRecords([_Placed(record, corner, shape) for record in values])
+        box = tuple(slice(first, first + n) for first, n in zip(corner, values.shape[1:]))
+        return GridRecords([placed([(box, Stored(x, x.shape))], shape, x.dtype) for x in values])
 
 
 class LazyRecords(GridRecords):
@@ -286,7 +295,7 @@ class LazyRecords(GridRecords):
     Args:
         make: `make(k)` gives the GridValues of record number k.
         shape: (n, ny, nx).
-        key: identifies the records: those with equal keys are the same. With None, records equal only themselves.
+        key: as of GridRecords.
     """
 
     def __init__(self, make: Callable[[int], GridValues], shape: Sequence[int], key: Hashable = None):
@@ -298,34 +307,8 @@ class LazyRecords(GridRecords):
         """All records, of which none is read yet."""
         return [self[k] for k in range(len(self))]
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def __getitem__(self, k: int) -> GridValues:
         return self.make(range(len(self))[k])
-
-    def same(self, other: object) -> bool:
-        """Whether other records are the same, as far as that is known without reading them."""
-        return self is other or (self.key is not None and self.key == getattr(other, "key", None))
-
-
-class _Placed(GridValues):
-    """An array in a box of the grid, and zero outside."""
-
-    def __init__(self, array, corner, shape):
-        self.array, self.corner, self.shape, self.dtype = array, tuple(corner), tuple(shape), array.dtype
-
-    def block(self, rows, columns):
-        found = np.zeros((rows.stop - rows.start, columns.stop - columns.start), self.dtype)
-        parts = [
-            (slice(max(first, part.start), min(first + n, part.stop)), part, first)
-            for part, first, n in zip((rows, columns), self.corner, self.array.shape)
-        ]
-        if all(both.start < both.stop for both, _, _ in parts):
-            here = tuple(slice(both.start - part.start, both.stop - part.start) for both, part, _ in parts)
-            there = tuple(slice(both.start - first, both.stop - first) for both, _, first in parts)
-            found[here] = self.array[there]
-        return found
 
 
 class TileRecords:

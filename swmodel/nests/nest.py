@@ -17,8 +17,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
-from ..grids.grid import Grid
-from ..grids.turns import limits_on
+from ..grids.grid import Grid, limits_on
 from ..grids.windows import GridValues
 
 __all__ = ["Nest", "Place", "finest"]

@@ -28,8 +28,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..defaults import LONGEST_CHUNK
 from ..errors import ConfigError
 from ..fields.variables import INTERFACES, Variable, layer_of
-from ..grids.grid import Grid
-from ..grids.turns import limits_on
+from ..grids.grid import Grid, limits_on
 from ..runtime.signals import LOCK
 from . import BLOCKS, Claim, definitions, metadata
 from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, fill_dry, variable_name

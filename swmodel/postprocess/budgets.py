@@ -20,24 +20,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import PlotError
-from ..grids.turns import corners
+from ..grids.grid import corners
 from . import layered, style
 from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity, wet_area
 from .files import check_cells, has_blocks, mesh_of, nearest, scaled, seconds, snapshot, wet_cells
 from .inundation import has_finer_bed, under_water
 
-__all__ = [
-    "budgets",
-    "figure",
-    "gravity_of",
-    "gyre_transport",
-    "streamfunction",
-    "streamfunction_on_edges",
-    "time_axis",
-    "transport",
-]
-
 EARTH_ROTATION = 7.292115e-5  # [s-1]
+UNITS = {
+    "volume": "m3", "mean_elevation": "m", "kinetic_energy": "J", "potential_energy": "J", "enstrophy": "m2 s-2",
+    "potential_enstrophy": "m s-2", "infiltrated": "m3",
+}  # fmt: skip
 
 
 def gravity_of(dataset: xr.Dataset, gravity: float | None = None) -> float | None:
@@ -72,18 +65,9 @@ def budgets(
     rows = [_volumes(dataset, mesh, k) for k in range(dataset.sizes["time"])]
     if not has_blocks(dataset):
         rows = [row | _energies(dataset, mesh, k, (gravity, coriolis, density)) for k, row in enumerate(rows)]
-    units = {
-        "volume": "m3",
-        "mean_elevation": "m",
-        "kinetic_energy": "J",
-        "potential_energy": "J",
-        "enstrophy": "m2 s-2",
-        "potential_enstrophy": "m s-2",
-        "infiltrated": "m3",
-    }
     out = {
         name: ("time", [row[name] for row in rows], {"units": unit, "long_name": name.replace("_", " ")})
-        for name, unit in units.items()
+        for name, unit in UNITS.items()
         if name in rows[0]
     }
     return xr.Dataset(out, {"time": ("time", seconds(dataset), {"units": "s", "long_name": "time since the start"})})

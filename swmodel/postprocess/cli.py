@@ -16,9 +16,10 @@ from .series import read_gauges, read_observations
 
 KINDS = ("auto", *OF_FILES)
 
-WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
 SINGLE_WAVE = 2 * 86400.0  # [s], the longest run for which the figure of a single wave is drawn
 PAGES = (*STATISTICS, "drifters")  # kinds of files with a page of their own
+WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
+NEEDED = {kind: holds for holds, kind in WITHOUT_FIELDS.items()} | {kind: kind for kind in PAGES}  # others need fields
 WRITTEN_BY = {
     "fields": "[[output.fields]] of an experiment",
     "gauges": "[output.gauges] of an experiment",
@@ -134,7 +135,7 @@ def _choose(files, variable=None, box=None):
     if "fields" in files:
         kinds = [_of_fields(files, variable)]
         if kinds[0] in ("circulation", "maps") and variable is None:
-            kinds += [kind for holds, kind in {"gauges": "gauges", "maxima": "maximum"}.items() if holds in files]
+            kinds += [WITHOUT_FIELDS[holds] for holds in ("gauges", "maxima") if holds in files]
     else:
         kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
     kinds += [kind for kind in PAGES if kind in files]
@@ -185,34 +186,38 @@ def _draw(kind, files, output, observed, variable, times, box):
     if kind == "ensemble":
         return style.save(statistics.ensemble_page(files.get("fields"), files.get("gauges"), variable, times), output)
     series = read_gauges(files["gauges"]) if "gauges" in files else []
+    own = kind == "spectrum" and box is None and ("spectra" in files or "fields" not in files)  # without fields
+    needed = NEEDED.get(kind, ("spectra" if "spectra" in files else "gauges") if own else "fields")
+    if kind == "maps" and "fields" not in files:
+        needed = next((one for one in STATISTICS if one in files), needed)
+    if needed not in files:
+        raise PlotError(
+            f"plot: a figure of kind {kind!r} needs a file of {needed}, which {WRITTEN_BY[needed]} writes; "
+            f"the ones given hold {', '.join(files)}."
+        )
+    main = files[needed]
     if kind == "animation":
-        return animate.animate(_file(files, "fields", kind), output, variable or "eta", series)
+        return animate.animate(main, output, variable or "eta", series)
     if kind == "tsunami":
-        page = overview.tsunami(_file(files, "fields", kind), files.get("maxima"), files.get("gauges"), observed, times)
+        page = overview.tsunami(main, files.get("maxima"), files.get("gauges"), observed, times)
     elif kind == "maps":
-        fields = files.get("fields") or next((files[one] for one in STATISTICS if one in files), None)
-        fields = _file(files, "fields", kind) if fields is None else fields
-        page = maps.panels(fields, variable or _first_field(fields), times, series)
+        page = maps.panels(main, variable or _first_field(main), times, series)
     elif kind == "maximum":
-        page = maxima.maximum(_file(files, "maxima", kind), series)
+        page = maxima.maximum(main, series)
     elif kind in STATISTICS:
-        page = statistics.figure(_file(files, kind, kind), variable, series)
+        page = statistics.figure(main, variable, series)
     elif kind == "drifters":
-        page = statistics.drifter_tracks(_file(files, kind, kind), files.get("fields"))
+        page = statistics.drifter_tracks(main, files.get("fields"))
     elif kind == "gauges":
-        page = gauges.figure(_file(files, "gauges", kind), observed)
+        page = gauges.figure(main, observed)
     elif kind in ("sensitivity", "inversion"):
-        page = (sensitivity if kind == "sensitivity" else inversion).figure(_file(files, kind, kind), variable)
+        page = (sensitivity if kind == "sensitivity" else inversion).figure(main, variable)
     elif kind == "circulation":
-        page = overview.circulation(_file(files, "fields", kind), times)
-    elif kind == "spectrum" and "spectra" in files and box is None:
-        page = spectra.figure(files["spectra"], variable)
-    elif kind == "spectrum" and "fields" not in files and box is None:
-        page = spectra.gauge_figure(read_gauges(_file(files, "gauges", kind)), observed)
+        page = overview.circulation(main, times)
     elif kind == "spectrum":
-        page = spectra.figure(_file(files, "fields", kind), variable, box=box)
+        page = spectra.gauge_figure(series, observed) if needed == "gauges" else spectra.figure(main, variable, box=box)
     else:
-        page = budgets.figure(_file(files, "fields", kind))
+        page = budgets.figure(main)
     return style.save(page, output)
 
 
@@ -228,15 +233,6 @@ def _observed(files, folder, kinds):
     observed = read_observations(folder, [gauge.name for gauge in series], start_of(files["gauges"]))
     print(table(scores(series, observed)))
     return observed
-
-
-def _file(files, wanted, kind):
-    if wanted not in files:
-        raise PlotError(
-            f"plot: a figure of kind {kind!r} needs a file of {wanted}, which {WRITTEN_BY[wanted]} writes; "
-            f"the ones given hold {', '.join(files)}."
-        )
-    return files[wanted]
 
 
 def _first_field(dataset):

@@ -51,10 +51,16 @@ def open_output(path: str | pathlib.Path, member: int | None = 0, layer: int | N
         raise PlotError(f"open_output: {path} needs the library zarr; install swmodel[zarr].") from error
     except (OSError, ValueError) as error:
         raise PlotError(f"open_output: {path} cannot be read as netCDF; give a file that a run has written.") from error
-    dataset = _with_names(dataset if member is None else _of_member(dataset, member, path))
-    dataset = dataset if layer is None else _of_layer(dataset, layer, path)
-    dataset.encoding["source"] = str(path)
-    return dataset
+    try:
+        one = _with_names(dataset if member is None else _of_member(dataset, member, path))
+        one = one if layer is None else _of_layer(one, layer, path)
+    except PlotError:
+        dataset.close()
+        raise
+    if one is not dataset:
+        one.set_close(dataset.close)
+    one.encoding["source"] = str(path)
+    return one
 
 
 @contextlib.contextmanager
@@ -86,22 +92,18 @@ def _with_names(dataset):
     if "gauge_name" not in dataset.variables:
         return dataset
     names = [n.decode() if isinstance(n, bytes) else str(n) for n in dataset["gauge_name"].values]
-    named = dataset.assign_coords(gauge=("gauge", names))
-    named.set_close(dataset.close)
-    return named
+    return dataset.assign_coords(gauge=("gauge", names))
 
 
 def _of_member(dataset, member, path):
     """One member of an ensemble's file, named in the title; a file of one run is returned unchanged."""
     count = dataset.sizes.get("member", 1)
     if not 0 <= member < count:
-        dataset.close()
         raise PlotError(f"open_output: {path} has no member {member}; it holds {count}, counted from 0.")
     if "member" not in dataset.dims:
         return dataset
     names = [name for name, values in dataset.variables.items() if values.dims == ("member",) and name != "member"]
     one = dataset.isel(member=member)
-    one.set_close(dataset.close)
     values = ", ".join(f"{name} = {one[name].item()}" for name in names)
     shown = f"member {member}{f' ({values})' if values else ''}"
     return one.assign_attrs(title=f"{dataset.attrs.get('title', '')}: {shown}", shown=shown)
@@ -111,12 +113,10 @@ def _of_layer(dataset, layer, path):
     """One layer of a file, named in the title, without depth, which is not its own; others are returned unchanged."""
     count = dataset.sizes.get("layer", 1)
     if not 1 <= layer <= count:
-        dataset.close()
         raise PlotError(f"open_output: {path} has no layer {layer}; it holds {count}, counted from 1 at the top.")
     if "layer" not in dataset.dims:
         return dataset
     one = dataset.isel(layer=layer - 1, interface=layer - 1, missing_dims="ignore").drop_vars("depth", errors="ignore")
-    one.set_close(dataset.close)
     title = f"{dataset.attrs.get('title', '')}: layer {layer} of {count}"
     one.attrs = {name: x for name, x in one.attrs.items() if name != "gravity"} | {"title": title}  # it is not g eta
     return one
@@ -129,12 +129,9 @@ def _source(dataset):
 def kind_of(dataset: xr.Dataset) -> str:
     """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "drifters", "maxima", "fields",
     or one of STATISTICS."""
-    if "restart_format" in dataset.attrs:
-        return "restart"
-    if "sensitivity_of" in dataset.attrs:
-        return "sensitivity"
-    if "inversion_of" in dataset.attrs:
-        return "inversion"
+    for attribute in ("restart_format", "sensitivity_of", "inversion_of"):
+        if attribute in dataset.attrs:
+            return attribute.partition("_")[0]
     if "wavenumber" in dataset.dims:
         return "spectra"
     for role, kind in (("timeseries_id", "gauges"), ("trajectory_id", "drifters")):
@@ -201,8 +198,7 @@ def driven(dataset: xr.Dataset) -> bool:
 
 def positions(array: xr.DataArray) -> tuple[str, str] | None:
     """The C-grid dimensions (y, x) of `array`, or None if it has none."""
-    y = next((d for d in ("yh", "yq") if d in array.dims), None)
-    x = next((d for d in ("xh", "xq") if d in array.dims), None)
+    y, x = (next((d for d in (f"{axis}h", f"{axis}q") if d in array.dims), None) for axis in "yx")
     return (y, x) if x and y else None
 
 

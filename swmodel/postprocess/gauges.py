@@ -135,7 +135,9 @@ def figure(
         last = axes[len(shown) - 1]
         last.tick_params(labelbottom=True)
         draw_legend(last, bool(observations), row.rules)
-        grid[-1, 0].set_xlabel(_time_label(dataset, shown), loc="left")
+        start = start_of(dataset)
+        since = f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"
+        grid[-1, 0].set_xlabel(f"{time_unit(shown[0].time[-1])[1]} after {since}", loc="left")
         drawing.supylabel(f"{surface(dataset)} [m]", x=0.02 / columns, fontsize=9)
         height = drawing.get_size_inches()[1]
         drawing.subplots_adjust(
@@ -143,9 +145,3 @@ def figure(
         )
         style.name_others(drawing, others, 0.8, " (give fewer gauges to postprocess.gauges.figure as `series`)")
     return drawing
-
-
-def _time_label(dataset, gauges):
-    start = start_of(dataset)
-    since = f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"
-    return f"{time_unit(gauges[0].time[-1])[1]} after {since}"

@@ -9,7 +9,6 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -80,7 +79,9 @@ def export(
         known = None if crs is None else rasterio.CRS.from_user_input(crs)
     except CRSError:
         raise PlotError(f"export: {crs!r} is not a projection; give one as EPSG:32654.") from None
-    values, west = _from_date_line(mesh, values)
+    west = float(mesh.x[0] - mesh.width / 2)
+    west -= 360.0 if mesh.spherical and west >= 180.0 else 0.0  # a domain that lies beyond 180 degrees as a whole
+    values = values[::-1]  # from the north
     if kind == "GeoJSON" and known is None:
         raise PlotError("export: GeoJSON has longitudes and latitudes; name the projection of x and y, as EPSG:32654.")
     at = rasterio.Affine(mesh.width, 0.0, west, 0.0, -mesh.height, mesh.y[-1] + mesh.height / 2)
@@ -105,21 +106,15 @@ def _kind_of(output, options):
 
 def _field(dataset: xr.Dataset, variable: str, record: int | None, bed, datum) -> tuple[Mesh, np.ndarray, dict]:
     """The Mesh of a field, the field (ny, nx) and its attributes; over the nodes of a file `bed` if there is one."""
-    values, attrs = _field_of_cells(dataset, variable, record)
-    if bed is None:
-        return mesh_of(dataset), values, attrs
-    return *_over_bed(dataset, variable, bed, datum), attrs
-
-
-def _field_of_cells(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.ndarray, dict[str, Any]]:
-    """A field (ny, nx) and its attributes."""
     if variable in FLOODS and variable not in dataset:
         flood = inundation(dataset)
-        return np.asarray(getattr(flood, variable), float), dict(flood.dataset()[variable].attrs)
-    values = snapshot(dataset, variable, record)
-    if values.shape != (dataset.sizes["yh"], dataset.sizes["xh"]):
-        raise PlotError(f"export: {variable} is not at the centres of cells; choose a variable that is.")
-    return values, dict(dataset[variable].attrs)
+        values, attrs = np.asarray(getattr(flood, variable), float), flood.dataset()[variable].attrs
+    else:
+        values, attrs = snapshot(dataset, variable, record), dataset[variable].attrs
+        if values.shape != (dataset.sizes["yh"], dataset.sizes["xh"]):
+            raise PlotError(f"export: {variable} is not at the centres of cells; choose a variable that is.")
+    mesh, values = (mesh_of(dataset), values) if bed is None else _over_bed(dataset, variable, bed, datum)
+    return mesh, values, dict(attrs)
 
 
 def _over_bed(dataset, variable, bed, datum):
@@ -131,12 +126,6 @@ def _over_bed(dataset, variable, bed, datum):
     width, height = ((points[-1] - points[0]) / (points.size - 1) for points in (x, y))
     mesh = dataclasses.replace(flood.mesh, x=x, y=y, width=width, height=height)
     return mesh, np.where((ground > 0) & (depth > 0), depth, np.nan)
-
-
-def _from_date_line(mesh: Mesh, values: np.ndarray) -> tuple[np.ndarray, float]:
-    """(values from the north, the western edge): a domain that lies beyond 180 degrees as a whole is turned back."""
-    west = mesh.x[0] - mesh.width / 2
-    return values[::-1], float(west - 360.0 if mesh.spherical and west >= 180.0 else west)
 
 
 def _write_tiff(path, values, at, crs, variable, attrs):
@@ -153,14 +142,9 @@ def _write_tiff(path, values, at, crs, variable, attrs):
 def _polygons(values, at, crs, variable, levels, attrs):
     """GeoJSON of the classes between levels: connected cells along their edges, with holes."""
     classes = np.digitize(np.nan_to_num(values, nan=-np.inf), levels, right=True).astype(np.int16)
-    bounds, features = [*levels, None], []
+    about, bounds, features = {"variable": variable, "units": str(attrs.get("units", ""))}, [*levels, None], []
     for geometry, k in _shapes(classes, at, crs):
-        properties = {
-            "variable": variable,
-            "units": str(attrs.get("units", "")),
-            "above": bounds[k - 1],
-            "up_to": bounds[k],
-        }
+        properties = about | {"above": bounds[k - 1], "up_to": bounds[k]}
         features.append({"type": "Feature", "properties": properties, "geometry": geometry})
     return {"type": "FeatureCollection", "features": features}
 

@@ -23,11 +23,6 @@ from ..grids.elevation import read_elevation
 from .cgrid import around, between, thickness
 from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 
-__all__ = [
-    "FILM", "Inundation", "RunUp", "film_of", "ground", "has_finer_bed", "inundation", "may_flood", "nodes_of_bed",
-    "under_water",
-]  # fmt: skip
-
 FILM = 1e-3  # [m], the thickest film on dry land, for files that do not have that of the run
 
 
@@ -133,7 +128,12 @@ class Inundation:
         ]
         inside = [(places > -0.5) & (places < n - 0.5) for places, n in zip(at, self.wet.shape)]
         if not all(each.any() for each in inside):
-            raise PlotError(_apart(x, y, mesh.extent))
+            west, east, south, north = mesh.extent
+            raise PlotError(
+                f"the bed covers x from {x.min():g} to {x.max():g} and y from {y.min():g} to {y.max():g}, and the run "
+                f"{west:g} to {east:g} and {south:g} to {north:g}: they do not meet; give a bed of the same place in "
+                "the same coordinates."
+            )
         cells = [np.clip(np.rint(places).astype(int), 0, n - 1) for places, n in zip(at, self.wet.shape)]
         beyond = [(int(periodic),) * 2 for periodic in (mesh.periodic_y, mesh.periodic_x)]  # cells across the seam
         nodes = np.meshgrid(*(places + n for places, (n, _) in zip(at, beyond)), indexing="ij")
@@ -183,15 +183,6 @@ class Inundation:
             {"xh": ("xh", mesh.x, about[0] | {"axis": "X"}), "yh": ("yh", mesh.y, about[1] | {"axis": "Y"})},
             {"Conventions": "CF-1.11", **{f"largest_run_up_{name}": v for name, v in vars(run_up).items()}},
         )
-
-
-def _apart(x, y, extent):
-    ground = f"x from {x.min():g} to {x.max():g} and y from {y.min():g} to {y.max():g}"
-    west, east, south, north = extent
-    return (
-        f"the bed covers {ground}, and the run {west:g} to {east:g} and {south:g} to {north:g}: they do not meet; "
-        "give a bed of the same place in the same coordinates."
-    )
 
 
 def may_flood(dataset: xr.Dataset) -> bool:

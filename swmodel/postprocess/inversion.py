@@ -188,12 +188,10 @@ def _shown(dataset, mesh, variables):
     maps = {role: fields[role] for role in MAPS if role in fields}
     high = _high(np.stack(list(maps.values())))
     shown = [(role, values, Normalize(-high, high), style.colormap("balance")) for role, values in maps.items()]
-    if "truth" in fields:
-        off = fields["analysis"] - fields["truth"]
-        shown.append(("difference", off, Normalize(-_high(off), _high(off)), style.colormap("balance")))
-    elif "background" in fields:
-        change = fields["analysis"] - fields["background"]
-        shown.append(("change", change, Normalize(-_high(change), _high(change)), style.colormap("balance")))
+    if other := next((role for role in ("truth", "background") if role in fields), None):
+        off = fields["analysis"] - fields[other]
+        name = "difference" if other == "truth" else "change"
+        shown.append((name, off, Normalize(-_high(off), _high(off)), style.colormap("balance")))
     if "analysis_deviation" in fields:
         left = fields["analysis_deviation"]
         shown.append(("analysis_deviation", left, Normalize(0.0, _high(left)), style.colormap("amp")))
@@ -250,23 +248,19 @@ def _lies_in(gauge, region):
     return west < gauge.x < east and south < gauge.y < north
 
 
-def _draw_gauge(axes, gauge, length):
-    """Draw the observations of one gauge, the model there and its spread; times are divided by `length` [s]."""
-    draw_curves(axes, gauge.time / length, gauge.values, {k: x for k, x in gauge.spread.items() if k in SPREAD})
-    axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
-    units = "" if gauge.units == "m" else f" [{pretty(gauge.units)}]"
-    axes.set_title(gauge.name + units + ("" if gauge.used else " (not used)"))
-    style.remark(axes, _explained(gauge))
-    axes.grid(axis="x")
-
-
 def _draw_series(page, gauges):
     """Draw the series of the gauges, two in a row, or a single one over the whole width."""
     size = page.get_size_inches()
     span = min(g.time[0] for g in gauges), max(g.time[-1] for g in gauges)
     _, unit, length = time_unit(span[1])
     for n, (gauge, (axes, lowest)) in enumerate(zip(gauges, panels(page, len(gauges), 0.6))):
-        _draw_gauge(axes, gauge, length)
+        spread = {role: x for role, x in gauge.spread.items() if role in SPREAD}
+        draw_curves(axes, gauge.time / length, gauge.values, spread)
+        axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
+        units = "" if gauge.units == "m" else f" [{pretty(gauge.units)}]"
+        axes.set_title(gauge.name + units + ("" if gauge.used else " (not used)"))
+        style.remark(axes, _explained(gauge))
+        axes.grid(axis="x")
         axes.set_xlim(span[0] / length, span[1] / length)
         if n % 2 == 0:
             axes.set_ylabel("Elevation [m]" if gauge.units == "m" else "")

@@ -35,22 +35,15 @@ def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> 
     values = snapshot(dataset, name, record)
     along_y, along_x = positions(dataset[name]) or ("", "")
     if may_flood(dataset) and "eta" in dataset and set(dataset[name].dims) >= set(dataset["eta"].dims) - {"yh", "xh"}:
-        values = np.where(_next_to_water(dataset, mesh, (along_y, along_x), record), values, np.nan)
+        water = under_water(dataset, record).astype(float)  # in a cell, or in one of those around a face or corner
+        water = np.maximum(*between(water, -1, mesh.periodic_x)) if along_x == "xq" else water
+        water = np.maximum(*between(water, -2, mesh.periodic_y)) if along_y == "yq" else water
+        values = np.where(water > 0.5, values, np.nan)
     if along_x == "xq" and mesh.periodic_x:
         values = np.concatenate([values[:, -1:], values], axis=1)
     if along_y == "yq" and mesh.periodic_y:
         values = np.concatenate([values[-1:], values])
     return values
-
-
-def _next_to_water(dataset, mesh, places, record):
-    """Whether there is water in a cell, or in one of the cells around a face or corner."""
-    found = under_water(dataset, record).astype(float)
-    if "xq" in places:
-        found = np.maximum(*between(found, -1, mesh.periodic_x))
-    if "yq" in places:
-        found = np.maximum(*between(found, -2, mesh.periodic_y))
-    return found > 0.5
 
 
 def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colormap: Colormap) -> Any:

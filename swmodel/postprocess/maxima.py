@@ -38,10 +38,6 @@ def _has_arrivals(dataset):
     return "arrival_time" in dataset and not driven(dataset)
 
 
-def _clock(time, every):
-    return f"{time:g}" if every < 60 else f"{int(time) // 3600}:{int(time) % 3600 // 60:02d}"
-
-
 def _isochrone_interval(arrival) -> float:
     """The time [s] between isochrones, a dozen of them at most, whatever the run's length."""
     if not np.isfinite(arrival).any():
@@ -64,7 +60,8 @@ def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray) -> None:
         return
     look = {"colors": style.BLACK, "linewidths": 0.8, "alpha": 0.85, "zorder": 4}
     lines = axes.contour(*mesh.centres, np.ma.masked_invalid(arrival), levels, **look)
-    texts = axes.clabel(lines, fmt=lambda time: _clock(time, every), fontsize=7.5, inline_spacing=3)
+    clock = lambda time: f"{time:g}" if every < 60 else f"{int(time) // 3600}:{int(time) % 3600 // 60:02d}"  # noqa: E731
+    texts = axes.clabel(lines, fmt=clock, fontsize=7.5, inline_spacing=3)
     for text in texts:
         if _is_at_sea(mesh, arrival, text.get_position()):
             text.set_path_effects(style.HALO)

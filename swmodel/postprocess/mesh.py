@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..defaults import EARTH_RADIUS
-from ..grids.grid import Grid
-from ..grids.turns import turned
+from ..grids.grid import Grid, turned
 
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
 

@@ -162,73 +162,56 @@ def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None) -> Fi
         style.heading(page, dataset.attrs.get("title", ""), right=1.6, note=when)
         panels = (_elevation, _streamfunction, _speed) if has_fluxes else (_elevation, _speed)
         for n, draw in enumerate(panels):
-            draw(page, (0.6 + n * (PANEL + 0.6), low + 1.0, PANEL, tall), dataset, mesh, record)
+            left = 0.6 + n * (PANEL + 0.6)
+            axes = maps.map_axes(page, (left, low + 1.0, PANEL, tall), mesh)
+            title, image, text, extend, ticks = draw(axes, dataset, mesh, record)
+            maps.draw_base(axes, mesh, wet_cells(dataset))
+            axes.xaxis.set_tick_params(pad=2)
+            axes.xaxis.labelpad = 1
+            if n:
+                axes.set_ylabel("")
+            axes.set_title(title)
+            bar = maps.add_colorbar(page, (left + 0.1 * PANEL, low + 0.22, 0.8 * PANEL, 0.12), image, text, extend)
+            if len(ticks):
+                bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
         if history:
             _history(page, dataset, record)
     return page
 
 
-def _bar(page, place, image, text, extend="both"):
-    left, bottom, width, _ = place
-    return maps.add_colorbar(page, (left + 0.1 * width, bottom - 0.78, 0.8 * width, 0.12), image, text, extend)
-
-
-def _elevation(page, place, dataset, mesh, record):
-    axes = maps.map_axes(page, place, mesh)
+def _elevation(axes, dataset, mesh, record):
+    """(title, image, label of the colour bar, its ends, its ticks if they are not matplotlib's) of a panel."""
     values = snapshot(dataset, "eta", record)
     image = maps.draw_field(axes, mesh, values, *maps.field_norm(dataset["eta"], values))
-    maps.draw_base(axes, mesh, wet_cells(dataset))
-    _plain(axes)
-    axes.set_title(surface(dataset))
-    _bar(page, place, image, label(dataset["eta"]))
+    return surface(dataset), image, label(dataset["eta"]), "both", ()
 
 
-def _plain(axes):
-    axes.xaxis.set_tick_params(pad=2)
-    axes.xaxis.labelpad = 1
-
-
-def _streamfunction(page, place, dataset, mesh, record):
-    axes = maps.map_axes(page, place, mesh)
-    wet = wet_cells(dataset)
+def _streamfunction(axes, dataset, mesh, record):
+    """As `_elevation`."""
     sverdrups = 1e-6 * streamfunction_on_edges(dataset, record)
     high = max(float(np.abs(sverdrups).max()), 1e-12)
-    step = _nice(high / 9)
+    power = 10.0 ** np.floor(np.log10(high / 9))
+    step = power * next(m for m in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if m * power >= high / 9 * (1 - 1e-9))
     levels = (np.arange(-10, 10) + 0.5) * step  # none of them is zero: land would be a line
     levels = levels[np.abs(levels) < high + step]
     x, y = mesh.x_edges * mesh.scale, mesh.y_edges * mesh.scale
     filled = axes.contourf(x, y, sverdrups, levels, cmap=style.colormap("curl"), zorder=0.5)
     axes.contour(x, y, sverdrups, levels, colors=style.BLACK, linewidths=0.45, alpha=0.6, zorder=0.6)
     axes.set_aspect(mesh.aspect)
-    maps.draw_base(axes, mesh, wet)
-    _plain(axes)
-    axes.set_ylabel("")
-    axes.set_title(f"Transport streamfunction, largest {high:.3g} Sv")
-    bar = _bar(page, place, filled, "Streamfunction [Sv]", "neither")
     ticks = np.arange(-8, 9, 4 if high > 6 * step else 2) * step
     ticks = ticks[np.abs(ticks) <= levels[-1]]
-    bar.set_ticks(ticks, labels=[f"{value:g}" for value in ticks])
+    return f"Transport streamfunction, largest {high:.3g} Sv", filled, "Streamfunction [Sv]", "neither", ticks
 
 
-def _nice(value):
-    """The next round number, for the interval of a scale."""
-    power = 10.0 ** np.floor(np.log10(value))
-    return power * next(m for m in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if m * power >= value * (1 - 1e-9))
-
-
-def _speed(page, place, dataset, mesh, record):
-    axes = maps.map_axes(page, place, mesh)
+def _speed(axes, dataset, mesh, record):
+    """As `_elevation`."""
     wet = wet_cells(dataset)
     u, v = (np.where(wet, at_centres(dataset, mesh, name, record), np.nan) for name in "uv")
     speed = np.hypot(u, v)
     norm = Normalize(0.0, style.limits(speed, 99.7)[1])
     image = maps.draw_field(axes, mesh, speed, norm, style.colormap("speed"))
     _arrows(axes, mesh, u, v)
-    maps.draw_base(axes, mesh, wet)
-    _plain(axes)
-    axes.set_ylabel("")
-    axes.set_title("Speed and direction")
-    _bar(page, place, image, "Speed [m s⁻¹]", "max")
+    return "Speed and direction", image, "Speed [m s⁻¹]", "max", ()
 
 
 def _arrows(axes, mesh, u, v, across=24):

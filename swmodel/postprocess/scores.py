@@ -28,23 +28,6 @@ import numpy as np
 
 from .tides import Wave, constants_of
 
-__all__ = [
-    "Rules",
-    "Score",
-    "Series",
-    "arrival",
-    "columns",
-    "comparable",
-    "constants_columns",
-    "meaning",
-    "peak",
-    "score",
-    "scores",
-    "table",
-    "time_unit",
-    "variance_explained",
-]
-
 LEAST_TIMES = 3  # in common, for a variance
 TIME_UNITS = (
     ("s", "Seconds", 1.0, 300.0),
@@ -156,17 +139,12 @@ def _from_to(window):
     return f"{low:.4g} {symbol} on" if np.isfinite(low) else f"the start to {high:.4g} {symbol}"
 
 
-def _ends(series):
-    """(first, last) time with a value, or None."""
-    time = series.time[np.isfinite(series.value)]
-    return (float(time[0]), float(time[-1])) if time.size else None
-
-
 def _covered(series, window, whose):
     """(the part of the window that `series` covers, or None; notes)."""
-    ends = _ends(series)
-    if ends is None:
+    time = series.time[np.isfinite(series.value)]
+    if not time.size:
         return None, (f"{whose} has no values",)
+    ends = float(time[0]), float(time[-1])
     first, last = max(window[0], ends[0]), min(window[1], ends[1])
     if first > last:
         return None, (f"{whose} spans {_from_to(ends)}, and the window is {_from_to(window)}",)
@@ -185,26 +163,27 @@ def comparable(observed: Series, model: Series) -> Series:
     return dataclasses.replace(observed, value=value, rules=model.rules, ground=model.ground)
 
 
-def _extremes(series, window, whose):
-    """(arrival [s], maximum [m], notes) in a window that `series` covers; NaN for those that it does not contain."""
+def _wave_of(series, window, whose):
+    """({arrival [s] and maximum [m]}, notes) in a window that `series` covers, without those it does not contain."""
     rules, (time, value) = series.rules, series.between(*window)
     if value.size == 0:
-        return np.nan, np.nan, (f"{whose} has no values from {_from_to(window)}",)
+        return {}, (f"{whose} has no values from {_from_to(window)}",)
     at, highest = int(np.argmax(value)), float(value.max())
+    level = rules.fraction * highest
     if series.on_land and highest < rules.threshold:
-        return np.nan, np.nan, (f"{whose} stays dry",)
+        return {}, (f"{whose} stays dry",)
     if series.on_land and value[0] < rules.threshold:
-        return float(time[np.argmax(value > rules.threshold)]), highest, ()
+        return {"arrival": float(time[np.argmax(value > rules.threshold)]), "maximum": highest}, ()
     if highest < rules.threshold:
-        return np.nan, np.nan, (f"{whose} stays below {rules.threshold:g} m (highest value {highest:.2g} m)",)
+        return {}, (f"{whose} stays below {rules.threshold:g} m (highest value {highest:.2g} m)",)
     if at == value.size - 1:
-        return np.nan, np.nan, (f"{whose} still rises when the window ends, at {highest:.3g} m",)
+        return {}, (f"{whose} still rises when the window ends, at {highest:.3g} m",)
     if at == 0:
-        return np.nan, np.nan, (f"{whose} is highest when the window opens, at {highest:.3g} m; it arrived before",)
-    if value[0] > rules.fraction * highest:
-        level = f"{100 * rules.fraction:g} % of its maximum"
-        return np.nan, highest, (f"{whose} is above {level} when the window opens; it arrived before",)
-    return float(time[np.argmax(value > rules.fraction * highest)]), highest, ()
+        return {}, (f"{whose} is highest when the window opens, at {highest:.3g} m; it arrived before",)
+    if value[0] > level:
+        why = f"is above {100 * rules.fraction:g} % of its maximum when the window opens; it arrived before"
+        return {"maximum": highest}, (f"{whose} {why}",)
+    return {"arrival": float(time[np.argmax(value > level)]), "maximum": highest}, ()
 
 
 def peak(series: Series) -> float:
@@ -255,17 +234,11 @@ def score(model: Series, observed: Series | None = None) -> "Score":
     row, more = Score(model.name, window=window, notes=notes, rules=rules), ()
     for series, whose, prefix in ((model, "the model", ""), (observed, "the record", "observed_")):
         if series is not None:
-            values, reasons = _wave_of(series, window, whose) if rules.arrives else _level_of(series, window, whose)
+            values, reasons = (_wave_of if rules.arrives else _level_of)(series, window, whose)
             row = dataclasses.replace(row, **{prefix + name: value for name, value in values.items()})
             more += reasons
     row = dataclasses.replace(row, notes=row.notes + more)
     return row if observed is None else _compared(row, model, observed)
-
-
-def _wave_of(series, window, whose):
-    """({arrival and maximum}, notes)."""
-    arrived, highest, notes = _extremes(series, window, whose)
-    return {"arrival": arrived, "maximum": highest}, notes
 
 
 def _level_of(series, window, whose):

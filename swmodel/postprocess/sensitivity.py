@@ -28,11 +28,14 @@ MARGIN, LEAST = 0.08, 0.25  # shares of the domain: the margin around the region
 
 def maps_of(dataset: xr.Dataset) -> list[str]:
     """The names of the maps in a file, without those of single records."""
-    return [
-        name
-        for name, array in ((str(key), array) for key, array in dataset.data_vars.items())
-        if name.startswith("sensitivity_") and positions(array) and not name.endswith("_by_record")
-    ]
+    return [name for name, array in _sensitivities(dataset) if positions(array)]
+
+
+def _sensitivities(dataset):
+    """(name, variable) of all sensitivities of a file but those of single records."""
+    names = [str(name) for name in dataset.data_vars]
+    names = [name for name in names if name.startswith("sensitivity_") and not name.endswith("_by_record")]
+    return [(name, dataset[name]) for name in names]
 
 
 def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None = None) -> Figure:
@@ -181,8 +184,8 @@ def _in_units_of(mesh, text):
 def numbers_in(dataset: xr.Dataset) -> list[str]:
     """The sensitivities to single numbers, as sentences; of a series, such as along a track, to all of it together."""
     found = []
-    for name, array in ((str(key), array) for key, array in dataset.data_vars.items()):
-        if name.startswith("sensitivity_") and array.ndim < 2 and not name.endswith("_by_record"):
+    for name, array in _sensitivities(dataset):
+        if array.ndim < 2:
             number, units = f"{float(array.sum()):.4g}".replace("-", "−"), pretty(_units(array))
             of = f" (all {array.size} together)" if array.ndim else ""
             unit = f" {units}" if units not in ("", "1") else ""

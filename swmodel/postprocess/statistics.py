@@ -40,14 +40,11 @@ def names_of(dataset: xr.Dataset) -> list[str]:
         *(n.replace(AMPLITUDE, PHASE) for n in names if AMPLITUDE in n),
     ]
     names = sorted((name for name in names if name not in drawn_with), key=lambda name: "_mean" in name)
-    return list(dict.fromkeys(_panel_of(dataset, name) for name in names))
-
-
-def _panel_of(dataset, name):
-    """The panel that shows a variable: that of the currents for the amplitudes of both velocity components."""
-    of, _, wave = name.partition(AMPLITUDE)
-    both = all(f"{component}{part}{wave}" in dataset for component in "uv" for part in (AMPLITUDE, PHASE))
-    return f"{CURRENTS}{wave}" if of in ("u", "v") and both else name
+    for k, name in enumerate(names):  # the amplitudes of both velocity components are on the panel of the currents
+        of, _, wave = name.partition(AMPLITUDE)
+        both = all(f"{component}{part}{wave}" in dataset for component in "uv" for part in (AMPLITUDE, PHASE))
+        names[k] = f"{CURRENTS}{wave}" if of in ("u", "v") and both else name
+    return list(dict.fromkeys(names))
 
 
 def figure(dataset: xr.Dataset, variable: str | None = None, gauges: Sequence = ()) -> Figure:

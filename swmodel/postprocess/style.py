@@ -29,7 +29,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import ArrayLike
 
 from ..errors import DataError, PlotError, SwmodelError
-from ..runtime.formats import read_csv
+from ..grids.levees import read_levees
 from .files import RAISED, Mesh, experiment_of, replacing, start_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ TITLE_HEIGHT = 0.45  # [inches] above a page for its title
 ORANGE, GREEN, BLUE, VERMILLION, PURPLE = "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 BLACK, GREY = "#1a1a1a", "#6e6e6e"
 
+_TICKS = {"labelsize": 8.0, "color": "#444444", "direction": "out", "major.size": 3.0, "major.width": 0.7}
 _RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
@@ -57,16 +58,7 @@ _RC: dict[Any, Any] = {
     "axes.prop_cycle": cycler(color=[BLUE, VERMILLION, GREEN, PURPLE, ORANGE, BLACK]),
     "text.color": BLACK,
     "text.parse_math": False,  # names and titles may have a $
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "xtick.color": "#444444",
-    "ytick.color": "#444444",
-    "xtick.direction": "out",
-    "ytick.direction": "out",
-    "xtick.major.size": 3.0,
-    "ytick.major.size": 3.0,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
+    **{f"{axis}.{key}": value for axis in ("xtick", "ytick") for key, value in _TICKS.items()},
     "grid.color": "#d9d9d9",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
@@ -80,15 +72,9 @@ _DPI = 160
 HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # of letters on maps
 
 _FALLBACK = {
-    "balance": "RdBu_r",
-    "curl": "PuOr_r",
-    "delta": "BrBG",
-    "amp": "Reds",
-    "deep": "Blues",
-    "speed": "YlGn",
-    "thermal": "inferno",
-    "dense": "BuPu",
-}
+    "balance": "RdBu_r", "curl": "PuOr_r", "delta": "BrBG", "amp": "Reds", "deep": "Blues", "speed": "YlGn",
+    "thermal": "inferno", "dense": "BuPu",
+}  # fmt: skip
 
 
 def applied() -> contextlib.AbstractContextManager:
@@ -229,12 +215,9 @@ def levees_of(dataset: xr.Dataset) -> list[np.ndarray]:
     if not isinstance(name, str):
         return []
     try:
-        table = read_csv((folder or pathlib.Path()) / name)
-        points = np.column_stack([table.numbers("x"), table.numbers("y")])
-        names = np.array(table.texts("levee"))
-    except (DataError, KeyError):  # changed since the run
+        return [np.array(levee.points) for levee in read_levees((folder or pathlib.Path()) / name)]
+    except DataError:  # changed since the run
         return []
-    return [points[names == name] for name in dict.fromkeys(names)]
 
 
 def storms_of(dataset: xr.Dataset) -> list[Cyclone]:

@@ -24,7 +24,7 @@ import xarray as xr
 from scipy.fft import dct, dst
 
 from ..errors import PlotError
-from ..grids.turns import limits_on
+from ..grids.grid import limits_on
 from .cgrid import around, between, corner_sum, has_rigid_lid, kinetic_energy, on_faces, thickness, vorticity
 from .files import mesh_of, positions, snapshot
 
@@ -220,7 +220,8 @@ class Sea:
         if not np.isfinite(values).all():
             why = "there is land in the box, or the field is not finite; choose one at sea with --box X0 X1 Y0 Y1"
             raise PlotError(f"wavenumber_spectrum: {why}.")
-        windows = [_hann(n) if way == "window" else np.ones(n) for way, n in zip(self.ways, self.shape)]
+        hann = [np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2 for n in self.shape]
+        windows = [x if way == "window" else np.ones(x.size) for way, x in zip(self.ways, hann)]
         if "window" in self.ways:
             window = windows[0][:, None] * windows[1]
             values = (values - (values * window).sum() / window.sum()) * window / np.sqrt(np.mean(window**2))
@@ -246,10 +247,6 @@ def _along(values, axis, way, at_faces):
         imaginary: Any = transform(inner.imag)
         parts = parts + 1j * imaginary
     return parts / np.sqrt(n), waves
-
-
-def _hann(n):
-    return np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2
 
 
 def _cut(mesh, box):

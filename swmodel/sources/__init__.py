@@ -20,9 +20,9 @@ from ..errors import ConfigError, DataError, suggestion
 from ..fields.state import replace
 from ..runtime.formats import check_format, read_csv
 from .fault import Fault, Source
-from .formats import READERS
 from .regions import region_around
 from .sea_surface import SeaSurface
+from .slip_models import READERS, read_slip_model
 
 __all__ = ["Fault", "SeaSurface", "Source", "read_source", "region_around"]
 
@@ -63,7 +63,7 @@ def read_source(path: str | os.PathLike, slips: Mapping[str, float] | None = Non
     path = os.fspath(path)
     form = check_format(path, ("text", *READERS), "a slip model, or a CSV or TOML table of faults", "faults")
     if form in READERS:
-        return _published(path, READERS[form](path), slips, options)
+        return _published(path, read_slip_model(form, path), slips, options)
     try:
         rows = (_toml_rows if path.endswith(".toml") else _csv_rows)(path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

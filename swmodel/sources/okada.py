@@ -76,7 +76,8 @@ def surface_displacement(
     c, s = jnp.cos(jnp.deg2rad(dip)), jnp.sin(jnp.deg2rad(dip))
     alpha = 1 - 2 * jnp.asarray(poisson_ratio, x.dtype)  # mu / (lambda + mu)
     hair = jax.lax.stop_gradient(length + width) * (1e-10 if x.dtype == jnp.float64 else 1e-6)
-    y, top = _off_the_trace(y, top, hair)
+    near = y * y + top * top < hair * hair  # where no formula may meet R = 0: moved to the hanging side by a hair
+    y, top = jnp.where(near, -hair, y), jnp.where(near, 0, top)
     eta, q = y * c + top * s, y * s - top * c
     sigma = jnp.where(x > length / 2, 1, -1).astype(x.dtype)
     zero = jnp.zeros_like(length)
@@ -94,12 +95,6 @@ def surface_displacement(
     )
     (ux, uy, uz), _ = jax.lax.scan(add, (jnp.zeros_like(x),) * 3, corners)
     return ux, uy, uz
-
-
-def _off_the_trace(y, top, hair):
-    """(y, top), moved to the hanging side by a hair where both vanish, so that no formula meets R = 0."""
-    near = y * y + top * top < hair * hair
-    return jnp.where(near, -hair, y), jnp.where(near, 0, top)
 
 
 def _corner(xi, eta, q, y, d, sigma, hair):
@@ -144,25 +139,17 @@ def _eq_28(k, c, s):
     A, B, log_A = k.A, k.R + k.d, jnp.log(k.A)
     tau = k.q + k.eta * c / (1 + s)
     u = -c * tau / (A + B)
-    atanh_1, atanh_3 = _atanh_series(u, (jnp.log(B) - log_A) / 2)
+    atanh_1, atanh_3 = _odd_quotients(u, (jnp.log(B) - log_A) / 2, 1)  # atanh(u)
     D = (1 + s) * A - c * k.q
-    atan_1, atan_3 = _atan_series(c * k.xi / D)
+    x = c * k.xi / D
+    atan_1, atan_3 = _odd_quotients(x, jnp.arctan(x), -1)
     I3 = (k.eta / B - log_A) / (1 + s) + s * tau**2 / (B * (A + B)) + 2 * s * tau**2 * u * atanh_3 / (A + B) ** 2
     I4 = c * log_A / (1 + s) - 2 * tau * atanh_1 / (A + B)
     I5 = -2 * k.xi / D * atan_1
-    I1 = k.xi / D * ((k.q * (1 - 2 * s) - c * (A + 2 * s * k.eta) / (1 + s)) / B - 2 * s * c * (k.xi / D) ** 2 * atan_3)
+    I1 = (
+        k.xi / D * ((k.q * (1 - 2 * s) - c * (A + 2 * s * k.eta) / (1 + s)) / B + 2 * s * c * (k.xi / D) ** 2 * atan_3)
+    )
     return I1, -log_A - I3, I3, I4, I5
-
-
-def _atanh_series(u, atanh_u):
-    """atanh(u) / u and (atanh(u) / u - 1) / u^2, given atanh(u) where u is not small."""
-    return _odd_quotients(u, atanh_u, 1)
-
-
-def _atan_series(x):
-    """atan(x) / x and (1 - atan(x) / x) / x^2."""
-    first, second = _odd_quotients(x, jnp.arctan(x), -1)
-    return first, -second
 
 
 def _odd_quotients(u, f, sign):

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from swmodel.errors import ConfigError
-from swmodel.grids.grid import Grid
-from swmodel.grids.turns import limits_on
+from swmodel.grids.grid import Grid, limits_on
 from swmodel.grids.windows import GridValues
 from swmodel.sources.fault import REFERENCES, Source, final_slip, top_of
 

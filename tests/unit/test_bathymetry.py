@@ -138,7 +138,7 @@ def test_blocks_of_rows_give_what_one_reading_gives(monkeypatch):
     for method in ("average", "harmonic", "interpolate"):
         monkeypatch.undo()
         whole = onto_grid(field, grid, method=method)
-        monkeypatch.setattr("swmodel.grids.bathymetry.ROWS_AT_ONCE", 7 * 80)
+        monkeypatch.setattr("swmodel.grids.remapping.ROWS_AT_ONCE", 7 * 80)
         blocks = onto_grid(field, grid, method=method)
         np.testing.assert_allclose(blocks.depth, whole.depth, rtol=1e-12)
         np.testing.assert_array_equal(blocks.wet, whole.wet)

@@ -216,7 +216,7 @@ def test_check_of_implicit_steps_on_a_grid_of_30_arc_seconds_takes_no_whole_grid
 
 def test_windows_of_a_file_have_the_bits_of_the_whole(tmp_path, monkeypatch):
     """Averages of a file and interpolated records, tile by tile, across the seam of the file and in blocks of rows."""
-    monkeypatch.setattr("swmodel.grids.bathymetry.ROWS_AT_ONCE", 7 * 90)
+    monkeypatch.setattr("swmodel.grids.remapping.ROWS_AT_ONCE", 7 * 90)
     rng = np.random.default_rng(0)
     with netCDF4.Dataset(tmp_path / "file.nc", "w") as file:
         for name, n, first in (("lat", 45, -88.0), ("lon", 90, 2.0)):

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES
 from ...fields.state import pytree, replace, static
-from ...grids.turns import turned, turns_of
+from ...grids.grid import turned, turns_of
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...runtime import memory

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ...fields.state import pytree, static
-from ...grids.turns import turned
+from ...grids.grid import turned
 from ...models.shallow_water import ShallowWater
 from .seafloor import distances_between
 from .transforms import Transform, correlation_root

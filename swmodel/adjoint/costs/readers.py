@@ -20,8 +20,8 @@ from ...dynamics.layers import check_layer
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.state import State, pytree, replace, static
-from ...grids.turns import corners
-from ...grids.windows import GridValues, Outer, Stored
+from ...grids.grid import corners
+from ...grids.windows import GridValues, Stored, outer
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...output.products.gauges import Gauges
@@ -182,7 +182,7 @@ class SectionReader:
         along[np.arange(*sorted((j0, j1) if position == "u" else (i0, i1))) % length] = 1.0
         across[(line - 1) % last] = 1.0
         faces: dict[str, GridValues] = {at: Stored(0.0, grid.shape) for at in "uv"}
-        faces[position] = Outer(*((along, across) if position == "u" else (across, along))).map(
+        faces[position] = outer(*((along, across) if position == "u" else (across, along))).map(
             np.multiply, model.sea_floor.mask(position)
         )
         if not model.domain.any(faces[position]):
@@ -245,7 +245,7 @@ def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridV
 
 def _wet_within(x, y, model):
     grid = model.grid
-    box = Outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical))
+    box = outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical))
     return box.map(np.logical_and, model.sea_floor.wet, dtype=bool)
 
 

@@ -12,8 +12,7 @@ import json
 import pathlib
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -250,9 +249,9 @@ def moments(stamps: Sequence[str], parts: Sequence[str], label: str) -> Markup:
 TIMING = "timing.json"  # in the folder of the output files; swmodel/cli/logs.py writes it
 
 
-def setup_rows(dataset: xr.Dataset, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) pairs of the model, from a file of fields (or a file without a grid) and its attributes."""
-    rows = []
+def setup_rows(dataset: xr.Dataset) -> list[tuple[str, str]]:
+    """(label, text) pairs of the model, from a file of fields, or a file without a grid."""
+    rows, attributes = [], dataset.attrs
     if {"xh", "yh"} <= set(dataset.variables):
         mesh, wet = mesh_of(dataset), wet_cells(dataset)
         kind = "longitude and latitude" if mesh.spherical else "Cartesian"
@@ -300,7 +299,7 @@ def _duration(time):
     return f"{float(time) / length:.3g} {unit}"
 
 
-def timing_rows(folder: pathlib.Path, attributes: Mapping[str, Any], cells: int) -> list[tuple[str, str]]:
+def timing_rows(folder: pathlib.Path, cells: int) -> list[tuple[str, str]]:
     """(label, text) pairs of the time that the run took, from timing.json; none without this file.
 
     Args:

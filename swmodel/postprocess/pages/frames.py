@@ -108,7 +108,8 @@ def _movie(dataset, name, identifier, gauges, largest):
         return np.where(water, at_centres(dataset, mesh, name, k), np.nan)
 
     fields = np.stack([_coarse(values(int(k))) for k in records])
-    array = xr.DataArray(np.zeros(0), name=name, attrs=_attributes(dataset, name))
+    of_speed = {"long_name": "speed", "units": dataset["u"].attrs.get("units", "m s-1")} if "u" in dataset else {}
+    array = xr.DataArray(np.zeros(0), name=name, attrs=dict(dataset[name].attrs) if name in dataset else of_speed)
     norm, colours = field_norm(array, fields[:: max(1, len(fields) // 24)])
     records, frames, pixels = _small_enough(records, fields, norm, colours, largest)
     base, box, shape = _base(dataset, array, identifier, ScalarMappable(norm, colours), gauges)
@@ -135,12 +136,6 @@ def _winds(storms, mesh, times):
         points = np.rint(np.array(corners).transpose(2, 0, 1)).astype(int)
         paths.append("".join("M" + "L".join(f"{x} {y}" for x, y in arrow) for arrow in points.tolist()))
     return tuple(paths)
-
-
-def _attributes(dataset, name):
-    if name in dataset:
-        return dict(dataset[name].attrs)
-    return {"long_name": "speed", "units": dataset["u"].attrs.get("units", "m s-1")}
 
 
 def _small_enough(records, fields, norm, colours, largest):

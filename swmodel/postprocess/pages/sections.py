@@ -129,9 +129,9 @@ def _drawn(run, part, heading, page, text, vector=False):
 
 def _summary(run):
     dataset = run.files.get("fields", run.files.get("maxima", run.first))
-    rows = frame.setup_rows(dataset, dataset.attrs)
+    rows = frame.setup_rows(dataset)
     cells = dataset.sizes.get("xh", 0) * dataset.sizes.get("yh", 0)
-    took = frame.timing_rows(run.paths[0].parent, dataset.attrs, cells)
+    took = frame.timing_rows(run.paths[0].parent, cells)
     form = '<p class="note">Not shown: {}. {}</p>'
     missing = joined(markup(form, path.name, why) for path, why in run.left_out.items())
     if not rows and not missing:
@@ -169,7 +169,7 @@ def _maps(run, variables):
     shown = movies(run.files["fields"], names, run.gauges, run.share * LARGEST, run.named("map"))
     data = [{"stamps": m.stamps, "seconds": m.seconds, "frames": m.frames, "winds": m.winds} for m in shown]
     boxes = list(_boxes_on(run))
-    last = len(shown[0].frames) - 1
+    last, missing = len(shown[0].frames) - 1, max(movie.left_out for movie in shown)
     body = markup(
         '<div class="map">{}{}{}</div>{}',
         choice("Variable", run.named("variable"), [m.title for m in shown]) if len(shown) > 1 else "",
@@ -178,7 +178,7 @@ def _maps(run, variables):
         keys_note(
             "the records",
             " A click on the box of a nest shows its grid at the same time." if boxes else "",
-            _left_out(shown),
+            f" {missing} records between those shown are left out, to keep the page small." if missing else "",
         ),
     )
     return Section(run.named("maps"), "Maps", body)
@@ -223,11 +223,6 @@ def _sheet(movie, number, boxes):
         place,
         joined(_zoom(movie, *each) for each in boxes),
     )
-
-
-def _left_out(shown):
-    missing = max(movie.left_out for movie in shown)
-    return f" {missing} records between those shown are left out, to keep the page small." if missing else ""
 
 
 def _gauges(run):
@@ -275,20 +270,14 @@ def _ends_of(values):
 def _scores(series, observed):
     """The table of scores; without records, of arrivals and maxima."""
     rows = [score(one, observed.get(one.name)) for one in series]
-    tables = joined(_with_units(*part) for part in (columns(rows), constants_columns(rows)) if part[0])
+    typeset = lambda cell: "–" if cell == MISSING else cell.replace("-", "−")  # noqa: E731
+    tables = []
+    for heads, units, lines in (columns(rows), constants_columns(rows)):
+        heads = [f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units)]
+        tables += [as_table(heads, [[name, *map(typeset, cells)] for name, *cells in lines])] if heads else []
     notes = joined(markup("<li>{}: {}.</li>", row.name, "; ".join(row.notes)) for row in rows if row.notes)
     listed = _folded("Notes on the scores", markup('<ul class="note">{}</ul>', notes)) if notes else ""
-    return markup('{}<p class="note">{}</p>{}', tables, meaning(rows), listed)
-
-
-def _with_units(heads, units, lines):
-    """A table of scores, with minus signs, and dashes for what is missing."""
-    heads = [f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units)]
-    return as_table(heads, [[name, *map(_typeset, cells)] for name, *cells in lines])
-
-
-def _typeset(cell):
-    return "–" if cell == MISSING else cell.replace("-", "−")
+    return markup('{}<p class="note">{}</p>{}', joined(tables), meaning(rows), listed)
 
 
 def _configuration(run):

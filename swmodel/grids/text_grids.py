@@ -1,0 +1,178 @@
+"""Elevations in text: grids with a header, and tables of points.
+
+ASCII grids are those of Esri (.asc), and the topography of GeoClaw of types 2 and 3. A header has a line for each of
+ncols, nrows, the lower left corner or centre, the size of cells and the value of missing ones; Esri writes the name
+first and GeoClaw the number. Elevations follow from the north-west, row by row, or (type 2) one on each line. A corner
+named "corner" is that of the cell, half a cell beyond its node; one named "center", "xll" or "xlower" is the node
+itself. Sizes along x and y may differ ("dx", "dy", or two numbers of cellsize). The projection in a .prj file of the
+same name is used where the grid has longitudes and latitudes.
+
+Tables have x, y and elevation with or without a line of names, as xyz files and the topography of GeoClaw of type 1.
+The points are those of a grid, in any order; points of the grid that are not in the table are missing.
+"""
+
+import itertools
+import pathlib
+import re
+import warnings
+
+import numpy as np
+
+from ..errors import DataError
+from .rasters import raster, read_by_gdal
+from .stored import StoredDataset
+
+NUMBER = r"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?|[Nn][Aa][Nn])"
+NUMBERS = rf"{NUMBER}(?:\s+{NUMBER})?"
+HEADER = re.compile(
+    rf"\s*(?:(?P<name>[a-z_]+)\s+(?P<after>{NUMBERS})|(?P<before>{NUMBERS})\s+(?P<label>[a-z_]+))\s*", re.I
+)
+LINES = 12  # of a header, at most
+NAMES = {"mx": "ncols", "my": "nrows", "nodata": "nodata_value", "no_data": "nodata_value"}
+SAME = 1e-4  # of a spacing, within which two coordinates are one
+
+
+def _units_of(x, y, spare=0.0):
+    """The units of coordinates, of which those that may be longitudes and latitudes are [degrees]."""
+    return "degrees" if np.abs(y).max() <= 90.0 + spare and np.abs(x).max() <= 720.0 else "m"
+
+
+def read_ascii_grid(path: str, words: str, spherical: bool | None = None) -> StoredDataset:
+    """The raster of an ASCII grid; its values are read at once, unless GDAL transforms them from their projection.
+
+    Raises:
+        DataError: for a header that is not one of such a grid, or another number of values than it gives.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = list(itertools.islice(file, LINES))
+            header, count = _header(lines)
+            file.seek(0)
+            for _ in range(count):
+                file.readline()
+            text = file.read()
+    except UnicodeDecodeError:
+        raise DataError(f"{path} begins as an ASCII grid, and has other bytes than text; copy it again.") from None
+    nx, ny = (_whole(path, header, name) for name in ("ncols", "nrows"))
+    x, y = _nodes(path, header, nx, ny)
+    units = _units_of(x, y, 1e-6)
+    if spherical and units == "m" and pathlib.Path(path).with_suffix(".prj").is_file():
+        return read_by_gdal(path, words, spherical)
+    values = _numbers(path, text, nx, ny)
+    missing = header.get("nodata_value", (None,))[0]
+    if missing is not None:
+        values[values == missing] = np.nan
+    corner = "corners of cells" if any("corner" in name for name in header) else "nodes"
+    holes = int(np.isnan(values).sum())
+    gaps = "no value for missing ones" if missing is None else f"{missing:g} is missing, at {holes:,} points"
+    about = f"{words}: elevation in m, positive up, positions of {corner}, {{}}"
+    return raster(path, x, y, units, lambda window: values[tuple(window)], about, f"; {gaps}")
+
+
+def _header(lines):
+    """({name in small letters: its numbers}, the number of lines of the header)."""
+    header = {}
+    for count, line in enumerate(lines):
+        match = HEADER.fullmatch(line.split("#")[0])
+        if match is None:
+            return header, count
+        name = (match["name"] or match["label"]).lower()
+        numbers = (match["after"] or match["before"]).lower().replace("d", "e").split()
+        header[NAMES.get(name, name)] = tuple(float(number) for number in numbers)
+    return header, len(lines)
+
+
+def _whole(path, header, name):
+    value = header.get(name, (np.nan,))[0]
+    if not (value >= 2 and value == int(value)):
+        what = "has none" if np.isnan(value) else f"has {value:g}"
+        raise DataError(
+            f"{path} is an ASCII grid whose header needs {name}, 2 or more, and {what}; correct its header."
+        )
+    return int(value)
+
+
+def _nodes(path, header, nx, ny):
+    """The x (nx,) and y (ny,) of nodes, y from the north, as the values are."""
+    sizes = header.get("cellsize", (np.nan,))
+    first, steps = [], []
+    for letter, otherwise in (("x", sizes[0]), ("y", sizes[-1])):
+        size = header.get(f"d{letter}", (otherwise,))[0]
+        name = next((name for name in header if re.fullmatch(rf"{letter}(ll|lower).*", name)), None)
+        if name is None or not size > 0:
+            raise DataError(
+                f"{path} is an ASCII grid whose header, with {', '.join(header)}, lacks {letter}llcorner or a cellsize "
+                "above 0; correct its header."
+            )
+        first.append(header[name][0] + (0.5 * size if "corner" in name else 0.0))
+        steps.append(size)
+    return first[0] + steps[0] * np.arange(nx), (first[1] + steps[1] * np.arange(ny))[::-1]
+
+
+def _numbers(path, text, nx, ny):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # of numpy, where it stops before the end
+            values = np.fromstring(text, sep=" ")
+    except (ValueError, DeprecationWarning):
+        comma = "decimal commas; write points" if re.search(r"\d,\d", text) else "values that are not numbers"
+        raise DataError(f"{path} is an ASCII grid with {comma}; correct it, or copy it again.") from None
+    if values.size != nx * ny:
+        raise DataError(
+            f"{path} is an ASCII grid with {values.size:,} values, and its header gives {nx} x {ny} = {nx * ny:,}; "
+            "the file is cut off, or its header is of another one: copy it again."
+        )
+    return values.reshape(ny, nx)
+
+
+def read_columns(path: str, words: str, spherical: bool | None = None) -> StoredDataset:
+    """The raster of a table of three columns, which is read at once.
+
+    Raises:
+        DataError: for lines without three numbers, or points that are not those of a grid.
+    """
+    x, y, z = columns_of(path, words, 3)
+    (columns, at_x), (rows, at_y) = on_axes(path, x), on_axes(path, y)
+    if columns.size * rows.size > 4 * z.size:
+        raise DataError(
+            f"{path} is {words} with {z.size:,} points that are not those of a grid; grid them first, as gmt "
+            "surface or gdal_grid do."
+        )
+    values = np.full((rows.size, columns.size), np.nan)
+    values[at_y, at_x] = z
+    about, holes = f"{words}: elevation in m, positive up, at {{}}", int(np.isnan(values).sum())
+    read = lambda window: values[tuple(window)]  # noqa: E731
+    return raster(path, columns, rows, _units_of(x, y), read, about, f"; {holes:,} of them are not in the table")
+
+
+def columns_of(path: str, words: str, count: int) -> np.ndarray:
+    """The columns (count, n) of a table below its comments and names; raises DataError for lines of other numbers."""
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        above, first = next((k, line) for k, line in enumerate(file) if not re.match(r"[#\"a-zA-Z]", line))
+    delimiter = "," if "," in first else None
+    try:
+        table = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig", skiprows=above)
+        if table.shape[1] != count:
+            raise ValueError(f"there are {table.shape[1]}")
+    except ValueError as error:
+        number = {3: "three", 4: "four"}[count]
+        raise DataError(
+            f"{path} is {words}, and not all its lines have {number} numbers ({error}); correct it."
+        ) from None
+    return table.T
+
+
+def on_axes(path: str, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the evenly spaced coordinates of points (n,), the place of each point among them); raises DataError."""
+    levels = np.unique(points)
+    steps = np.diff(levels)
+    if not steps.size:
+        raise DataError(f"{path} has one coordinate only, {levels[0]:g}, along an axis; a grid has two or more.")
+    step = float(np.median(steps[steps > SAME * steps.max()]))
+    count = int(round((levels[-1] - levels[0]) / step)) + 1
+    places = np.round((points - levels[0]) / step).astype(int)
+    if np.abs(levels[0] + step * places - points).max() > 0.05 * step or count > 100 * levels.size:
+        raise DataError(
+            f"{path} has coordinates that are not evenly spaced; grid its points first, as gmt surface does."
+        )
+    return levels[0] + (levels[-1] - levels[0]) / (count - 1) * np.arange(count), places
