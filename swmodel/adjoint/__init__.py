@@ -11,8 +11,18 @@ from .assimilation.result import Result
 from .controls.controls import Control, Transformed, controls_of, names_of
 from .core.integration import integrate
 from .core.schedules import Nested, Revolve, StoreAll, Tiered
-from .costs.concentration import BoxContent, GaugeConcentration
-from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
+from .costs.costs import (
+    BoxContent,
+    BoxEnergy,
+    Cost,
+    FinalState,
+    GaugeConcentration,
+    GaugeElevation,
+    GaugeMaximum,
+    Misfit,
+    SectionTransport,
+    TileCost,
+)
 from .costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
 from .costs.marks import Mark, MarkMisfit, marks_in
 from .costs.misfits import (

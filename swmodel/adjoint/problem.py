@@ -261,7 +261,7 @@ class Problem:
         """A value in the form that users get: numbers and vectors as numpy arrays."""
         if isinstance(value, dict):
             return {k: self._to_user(x) for k, x in value.items()}
-        return value if np.ndim(value) >= 2 else np.asarray(next(iter(self.communicator.tiles(value).values())))
+        return value if np.ndim(value) >= 2 else np.asarray(self.communicator.one_tile(value))
 
     # -- values and derivatives ----------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class Problem:
         return found[0]
 
     def _to_numpy(self, table):
-        return np.asarray(next(iter(self.communicator.tiles(table).values())))
+        return np.asarray(self.communicator.one_tile(table))
 
     # -- one pass -----------------------------------------------------------------------------------------------------
 
@@ -341,7 +341,7 @@ class Problem:
 
     def _number(self, J: jax.Array) -> float:
         """J as a float: that of the root on every rank, so that all ranks take the same decisions."""
-        return self.communicator.host_broadcast(float(next(iter(self.communicator.tiles(J).values()))))
+        return self.communicator.host_broadcast(float(self.communicator.one_tile(J)))
 
     def _run(self, values, directions=None, cost=None, plan=None):
         raw = (self._model_values(values), None) if directions is None else self._with_tangents(values, directions)

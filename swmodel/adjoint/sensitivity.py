@@ -17,8 +17,6 @@ from .controls.controls import ControlDict
 from .problem import Problem, dot
 from .verification.verification import units_of
 
-__all__ = ["Check", "Sensitivity", "forward_check", "per", "sensitivities"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sensitivity:

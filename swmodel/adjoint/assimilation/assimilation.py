@@ -25,16 +25,6 @@ from ..problem import Problem
 from .departures import Departures
 from .minimise import Lanczos, Space, lanczos
 
-__all__ = [
-    "Analysis",
-    "FourDVar",
-    "Loop",
-    "Rules",
-    "Tangent",
-    "incremental",
-    "resumed",
-]
-
 
 class FourDVar:
     """J = 1/2 |p - b|^2 + 1/2 |d(p)|^2 as a function of the parameters p.

@@ -39,6 +39,7 @@ from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ..controls.controls import ControlDict, Transformed
 from ..core.programs import Transform
+from .linear_model import entered
 from .minimise import Space, lanczos, unit_vectors
 
 
@@ -96,14 +97,6 @@ class Posterior:
         for vector, weight in zip(vectors, weights):
             total = program(function, parameters, entered(vector, communicator), jnp.asarray(weight), total)
         return total
-
-
-def entered(parameters: ControlDict, communicator: Communicator) -> dict[str, jax.Array]:
-    """A control dict in the form that programs take."""
-    return {
-        name: value if np.ndim(value) >= 2 else communicator.place(lambda rank: np.asarray(value))  # noqa: B023
-        for name, value in parameters.items()
-    }
 
 
 def eigenpairs(

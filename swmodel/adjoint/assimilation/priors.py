@@ -34,21 +34,6 @@ from ..controls.controls import Control, Transformed, controls_of
 from ..controls.transforms import Transform
 from .diffusion import Smooth
 
-__all__ = [
-    "Balanced",
-    "Faults",
-    "Field",
-    "Number",
-    "OfFaults",
-    "Prior",
-    "Series",
-    "Setting",
-    "UnitFaults",
-    "UnitSources",
-    "background_of",
-    "joined",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class Setting:

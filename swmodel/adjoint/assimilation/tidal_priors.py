@@ -15,8 +15,6 @@ from ..controls.side_tides import ByClass, SideTide
 from ..controls.transforms import Transform
 from .priors import OF_MODEL, OfModel, Setting, background_of
 
-__all__ = ["BoundaryTide", "DepthClasses"]
-
 
 class BoundaryTide(OfModel):
     """Amplitudes and phase lags of a tide along the open sides of a boundary."""

@@ -142,7 +142,7 @@ class SideTide(Transform):
         return found
 
     def zero(self, model: ShallowWater) -> np.ndarray:
-        knots = int(np.shape(next(iter(model.communicator.tiles(self.root).values())))[0])
+        knots = int(np.shape(model.communicator.one_tile(self.root))[0])
         return np.zeros(2 * len(self.names) * knots, model.dtype)
 
 

@@ -34,20 +34,6 @@ from ...models.shallow_water import ShallowWater
 from ...parallel.halo import exchange, without_padding
 from .controls import Transformed
 
-__all__ = [
-    "Around",
-    "Balanced",
-    "Between",
-    "Correlated",
-    "Joined",
-    "Patterns",
-    "Positive",
-    "Repeated",
-    "Transform",
-    "correlation_root",
-    "joined",
-]
-
 
 class Transform(Named, abc.ABC):
     """A differentiable function of standard parameters p; subclasses are pytrees (`pytree`)."""
@@ -181,7 +167,7 @@ class _OfOne(Transform):
     def zero(self, model: ShallowWater) -> Any:
         """The background p = 0, as a Problem takes it."""
         if isinstance(self.spread, Correlated):
-            root = next(iter(model.communicator.tiles(self.spread.root).values()))
+            root = model.communicator.one_tile(self.spread.root)
             return np.zeros(np.shape(root)[0], model.dtype)
         field = callable(self.spread) or jnp.ndim(self.background) == 2 or jnp.ndim(self.spread) == 2
         return _zeros(model) if field else np.zeros((), model.dtype)

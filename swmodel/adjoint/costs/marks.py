@@ -28,12 +28,10 @@ from ...grids.subgrid import finer
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...observed.marks import nearest_cell, read_marks
-from .costs import Cost, during, of_window
+from .costs import OfRun, during, of_window
 from .readers import GaugeReader, everywhere, time_weights
 from .records import DictOf
 from .tile_costs import OneOfEach, TileCost, rows
-
-__all__ = ["Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
 
 REACH = 2  # cells
 
@@ -76,7 +74,7 @@ class Mark:
         return highest[:1]
 
 
-class MarkMisfit(Cost):
+class MarkMisfit(OfRun):
     """J = 1/2 sum over marks of [(max over the steps of eta - y_i) / s_i]^2 [1].
 
     Args:
@@ -93,7 +91,7 @@ class MarkMisfit(Cost):
         minimum=0, whole=True, default=REACH, static=True, doc="cells from a mark within which water counts"
     )
 
-    reads_families = True
+    observed = "marks"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         marks, away = marks_in_water(self.marks, model, self.reach)
@@ -119,12 +117,6 @@ class MarkMisfit(Cost):
 
     def title(self) -> str:
         return f"misfit to {len(self.marks)} high-water marks{during(self.window)}"
-
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return {name: mark.place for name, mark in self.marks.items()}
-
-    def last_time(self) -> float:
-        return 0.0 if self.window is None else self.window[1]
 
 
 @pytree

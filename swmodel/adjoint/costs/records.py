@@ -84,11 +84,6 @@ class DictOf:
             refuse(who, name, value, f"is not a dict of {self.words}", f"one, as {{{self.example}}}")
 
 
-def last_time(records: Iterable[Record]) -> float:
-    """The time of the last observation that counts [s]; 0 without any."""
-    return max((float(np.max(record.counted()[0], initial=0.0)) for record in records), default=0.0)
-
-
 def observation_tables(records: dict[str, Record], dt: float, first_step: int, steps: int) -> np.ndarray:
     """(share, observed, per_deviation), (steps, M, records) each: the tables of observations that Squares takes.
 
