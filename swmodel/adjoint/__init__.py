@@ -9,7 +9,7 @@ from .assimilation.inversion import Inversion, Restart
 from .assimilation.observations import Observations, Truth, gauge_records
 from .assimilation.result import Result
 from .controls.controls import Control, Transformed, controls_of, names_of
-from .core.integration import integrate
+from .core.checkpointing import integrate
 from .core.schedules import Nested, Revolve, StoreAll, Tiered
 from .costs.costs import (
     BoxContent,

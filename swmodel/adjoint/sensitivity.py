@@ -15,7 +15,7 @@ import numpy as np
 
 from .controls.controls import ControlDict
 from .problem import Problem, dot
-from .verification.verification import units_of
+from .verification import units_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

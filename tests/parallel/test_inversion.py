@@ -14,8 +14,8 @@ from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
 from swmodel.adjoint.assimilation.posterior import entered, noise_like
 from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
+from swmodel.adjoint.assimilation.tidal_priors import ByClass, SideTide
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
-from swmodel.adjoint.controls.side_tides import ByClass, SideTide
 from swmodel.adjoint.controls.transforms import Around, Balanced, Correlated, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.errors import SwmodelError

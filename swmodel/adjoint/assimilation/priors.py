@@ -34,6 +34,20 @@ from ..controls.controls import Control, Transformed, controls_of
 from ..controls.transforms import Transform
 from .diffusion import Smooth
 
+__all__ = [
+    "Balanced",
+    "Faults",
+    "Field",
+    "Number",
+    "Prior",
+    "Series",
+    "Setting",
+    "UnitFaults",
+    "UnitSources",
+    "background_of",
+    "joined",
+]
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:

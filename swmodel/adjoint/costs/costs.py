@@ -31,6 +31,17 @@ from .readers import BoxReader, ContentReader, GaugeReader, SectionReader, every
 from .records import DictOf, Record, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
+__all__ = [
+    "BoxContent",
+    "BoxEnergy",
+    "FinalState",
+    "GaugeConcentration",
+    "GaugeElevation",
+    "GaugeMaximum",
+    "Misfit",
+    "SectionTransport",
+]
+
 
 def of_gauges() -> Any:
     """The declaration of `places`, {name: (x, y)} in the grid's coordinates; files name gauges."""
@@ -55,9 +66,7 @@ def of_box(axis: str) -> Any:
 
 
 class OfRun(Cost):
-    """A cost of what is read along a run of one grid, or of nested ones.
-
-    Subclasses may declare `places = of_gauges()` and `window = of_window()`.
+    """A cost of what is read along a run; subclasses may declare `places = of_gauges()` and `window = of_window()`.
 
     Attributes:
         observed: the name of the parameter {name: observations that have a `place`}, if there is one.
@@ -229,21 +238,16 @@ class TracerName(Text):
     """The rule of a parameter that names a tracer of the model."""
 
 
-def _of_tracer() -> Any:
+def _of_tracer():
     return declared(TracerName(), static=True, doc="name of the tracer")
 
 
 class GaugeConcentration(TimedCost):
-    """J = sum over gauges of a tracer's concentration c(t), or of its mean over the steps in a window.
-
-    c is interpolated bilinearly between the wet cells around a gauge, and linearly between steps. J has the units of
-    the tracer.
+    """J = sum over gauges of a tracer's concentration c(t), or of its mean over a window, in the units of the tracer.
 
     Args:
         tracer: the name of the tracer.
-        places: {name: (x, y)} in the grid's coordinates.
-        time: time since the start [s]; the end of the run unless given.
-        window: (first, last) [s], instead of `time`.
+        places, time, window: as for GaugeElevation, between whose cells and steps c is interpolated likewise.
     """
 
     tracer: str = _of_tracer()
@@ -315,8 +319,8 @@ class SeriesMisfit(OfRun):
         """{label: Record} of the reader's numbers, in their order."""
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        tables = observation_tables(self.series(), dt, first_step, steps)
-        return Squares(self.reader(model), *(everywhere(model, table) for table in tables), first_step + 1)
+        reader, tables = self.reader(model), observation_tables(self.series(), dt, first_step, steps)
+        return Squares(reader, *(everywhere(model, table) for table in tables), first_step + 1)
 
     def last_time(self) -> float:
         times = (record.counted()[0] for record in self.series().values())
@@ -340,7 +344,7 @@ class Misfit(SeriesMisfit):
     observed = "records"
 
     def reader(self, model: ShallowWater) -> Any:
-        return GaugeReader.at(self.locations(), model)
+        return GaugeReader.at(self.locations(), model) if self.records else None
 
     def series(self) -> dict[str, Record]:
         return self.records

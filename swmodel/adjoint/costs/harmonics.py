@@ -32,6 +32,8 @@ from .readers import GaugeReader, everywhere, outermost
 from .records import DictOf
 from .tile_costs import SquaresOfSums, TileCost
 
+__all__ = ["HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
+
 MOST_STEPS = 2_000_000  # the longest fit, whose waves the host holds at once
 HIGHEST = 100.0  # [m] of amplitudes
 DEVIATION, USED = "deviation_m", "used"

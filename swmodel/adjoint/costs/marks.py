@@ -33,6 +33,8 @@ from .readers import GaugeReader, everywhere, time_weights
 from .records import DictOf
 from .tile_costs import OneOfEach, TileCost, rows
 
+__all__ = ["Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
+
 REACH = 2  # cells
 
 

@@ -38,6 +38,8 @@ from .readers import OnGrids, SectionReader
 from .records import DictOf, Record
 from .tile_costs import AtInstants, Squares, SquaresOfSums, TileCost
 
+__all__ = ["JointMisfit", "TransportMisfit", "VelocityMisfit"]
+
 VELOCITY, TRANSPORT = ("u_m_s", "v_m_s"), "transport_m3_s"
 
 

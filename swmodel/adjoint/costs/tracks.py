@@ -25,6 +25,8 @@ from .readers import GaugeReader, everywhere
 from .records import Record, between_steps
 from .tile_costs import AtInstants, TileCost
 
+__all__ = ["AllTracks", "TrackMisfit", "Tracks", "ground_tracks", "read_tracks", "track_records"]
+
 DEVIATION = "deviation_m"
 
 

@@ -13,22 +13,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.clock import Time
-from ...dynamics.system import System
-from ...fields.field import difference_x, difference_y
-from ...fields.state import State, pytree, replace
-from ...grids.grid import Grid
-from ...grids.windows import GridValues, Stored
-from ...models.random_fields import RandomWaves
-from ...models.shallow_water import ShallowWater
-from ...nests.family import Family
-from ...nests.start import state_from_outer
-from ...runtime.compilation import jit
-from ...stepping.explicit import TimeStepper
-from ...stepping.steps import one_step
-from ..costs.costs import tile_cost
-from ..costs.tile_costs import Cost, TileCost
-from ..problem import Problem, dot
+from ..dynamics.clock import Time
+from ..dynamics.system import System
+from ..fields.field import difference_x, difference_y
+from ..fields.state import State, pytree, replace
+from ..grids.grid import Grid
+from ..grids.windows import GridValues, Stored
+from ..models.random_fields import RandomWaves
+from ..models.shallow_water import ShallowWater
+from ..nests.family import Family
+from ..nests.start import state_from_outer
+from ..runtime.compilation import jit
+from ..stepping.explicit import TimeStepper
+from ..stepping.steps import one_step
+from .costs.costs import tile_cost
+from .costs.tile_costs import Cost, TileCost
+from .problem import Problem, dot
 
 DOT_PRODUCT = 1e-12  # the largest error of a dot product by rounding alone
 PROBES = 2  # numbers that are read of every state

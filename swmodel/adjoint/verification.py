@@ -29,12 +29,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...errors import ConfigError
-from ...models.random_fields import SmoothNoise
-from ...models.shallow_water import ShallowWater
-from ..controls.controls import ControlDict
-from ..problem import Problem, dot
+from ..errors import ConfigError
+from ..models.random_fields import SmoothNoise
+from ..models.shallow_water import ShallowWater
+from .controls.controls import ControlDict
 from .examination import DOT_PRODUCT, DotProducts, Probe, longer_side, with_cost
+from .problem import Problem, dot
 
 RATE, RATE_SECOND, NONLINEARITY = 1.95, 2.95, 0.3
 HALVINGS = 8
