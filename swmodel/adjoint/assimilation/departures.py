@@ -34,7 +34,7 @@ from ..costs.misfits import SumOfMisfits
 from ..costs.tile_costs import AtInstants, Squares, SquaresOfSums
 from ..problem import Problem
 from .linear_model import LinearModel, entered
-from .minimise import Space, unit_vectors
+from .minimise import unit_vectors
 
 
 class Departures:
@@ -311,15 +311,8 @@ class Matrix:
     def product(self, direction: ControlDict) -> ControlDict:
         return self._parameters(self.matrix.T @ (self.matrix @ _vector(direction, self.like)))
 
-    def solve(
-        self,
-        downhill: ControlDict,
-        space: Space,
-        products: int,
-        residual: float,
-        progress: Callable[[int, float], object] | None = None,
-    ) -> "Dense":
-        """The direct solution of the inner problem, with all eigenpairs."""
+    def solve(self, downhill: ControlDict, *_: Any) -> "Dense":
+        """The direct solution of the inner problem, with all eigenpairs; the other arguments are those of Tangent."""
         values, vectors = np.linalg.eigh(self.matrix.T @ self.matrix)
         return Dense(np.maximum(values, 0.0), vectors, _vector(downhill, self.like), self)
 

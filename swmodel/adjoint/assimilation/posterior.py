@@ -40,7 +40,7 @@ from ...runtime.compilation import jit
 from ..controls.controls import ControlDict, Transformed
 from ..core.programs import Transform
 from .linear_model import entered
-from .minimise import Space, lanczos, unit_vectors
+from .minimise import Progress, Space, lanczos, unit_vectors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,9 +91,8 @@ class Posterior:
 
         function, parameters = transformed.function, entered(parameters, communicator)
         program = jit(communicator.spmd(add))
-        total = jit(communicator.spmd(lambda function, p: jax.tree.map(jnp.zeros_like, function(p))))(
-            function, parameters
-        )
+        zeros = jit(communicator.spmd(lambda function, p: jax.tree.map(jnp.zeros_like, function(p))))
+        total = zeros(function, parameters)
         for vector, weight in zip(vectors, weights):
             total = program(function, parameters, entered(vector, communicator), jnp.asarray(weight), total)
         return total
@@ -107,7 +106,7 @@ def eigenpairs(
     most: int = 30,
     tolerance: float = 1e-2,
     seed: int = 0,
-    progress: Callable[[int, float], object] | None = None,
+    progress: Progress | None = None,
 ) -> Posterior:
     """The Posterior of A by Lanczos from a random vector.
 
