@@ -34,8 +34,7 @@ from .costs.misfits import (
     currents_in,
     transports_in,
 )
-from .costs.records import Record, records_in
-from .costs.tracks import TrackMisfit, Tracks, read_tracks, track_records
+from .costs.records import Record, TrackMisfit, Tracks, read_tracks, records_in, track_records
 from .problem import Problem, dot
 
 __all__ = [

@@ -63,6 +63,12 @@ def dot(a: ControlDict, b: ControlDict, communicator: Communicator) -> float:
     return replicated + float(communicator.host_sum(np.array([distributed]))[0])
 
 
+def largest(value: Any, communicator: Communicator) -> float:
+    """The largest magnitude of a control's value over all ranks."""
+    tiles = [tile for leaf in jax.tree.leaves(value) for tile in communicator.tiles(leaf).values()]
+    return communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
+
+
 class Problem:
     """A cost of a run of `steps` steps as a function of controls.
 

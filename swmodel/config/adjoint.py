@@ -25,8 +25,7 @@ from ..adjoint.costs import costs
 from ..adjoint.costs.harmonics import HarmonicConstants, constants_in
 from ..adjoint.costs.marks import Mark, marks_in
 from ..adjoint.costs.misfits import Current, SectionRecord, currents_in, transports_in
-from ..adjoint.costs.records import Record, records_in
-from ..adjoint.costs.tracks import AllTracks, Tracks, read_tracks
+from ..adjoint.costs.records import AllTracks, Record, Tracks, read_tracks, records_in
 from ..errors import ConfigError, ended
 from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer

@@ -290,8 +290,6 @@ def time_weights(
         ConfigError: if a time does not lie in the run.
     """
     first, last = dt * (first_step + 1), dt * (first_step + steps)
-    if time is not None and window is not None:
-        raise ConfigError(f"{name}: time and window exclude one another; give one of them.")
     weights, slack = np.zeros(steps), 1e-6 * dt
     if window is not None:
         _inside_run(name, window, first, last, slack)
