@@ -104,11 +104,9 @@ def eigenpairs(
     model: ShallowWater,
     space: Space,
     most: int = 30,
-    tolerance: float = 1e-2,
-    seed: int = 0,
     progress: Progress | None = None,
 ) -> Posterior:
-    """The Posterior of A by Lanczos from a random vector.
+    """The Posterior of A by Lanczos from a random vector, which is the same on any number of ranks.
 
     Args:
         product: A, a function of a control dict: that of `Tangent` for Gauss-Newton, or FourDVar's Hessian minus 1.
@@ -116,12 +114,10 @@ def eigenpairs(
         model: a ShallowWater.
         space: a Space.
         most: largest number of products.
-        tolerance: bound of |A w - l w| relative to 1 + l.
-        seed: seed of the random vector, which is the same on any number of ranks.
         progress: called as progress(products, residual).
     """
-    basis = lanczos(product, noise_like(like, model, seed), space, most, progress=progress)
-    return Posterior(*basis.eigenpairs(tolerance))
+    basis = lanczos(product, noise_like(like, model), space, most, progress=progress)
+    return Posterior(*basis.eigenpairs())
 
 
 def noise_like(values: ControlDict, model: ShallowWater, seed: int | tuple[int, ...] = 0) -> ControlDict:

@@ -29,7 +29,7 @@ from ...nests.family import Family
 from ...output.products.harmonics import why_not_separable
 from .costs import OfRun, of_window
 from .readers import GaugeReader, everywhere, outermost
-from .records import DictOf
+from .records import DictOf, Observation
 from .tile_costs import SquaresOfSums, TileCost
 
 __all__ = ["HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
@@ -40,7 +40,7 @@ DEVIATION, USED = "deviation_m", "used"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class HarmonicConstants:
+class HarmonicConstants(Observation):
     """The harmonic constants of a gauge.
 
     Attributes:
@@ -53,9 +53,6 @@ class HarmonicConstants:
     constants: Mapping[str, tuple[float, float]]
     deviation: float = 1.0
 
-    observations_per_datum = 1.0  # the errors of all numbers are independent
-    units = "m"
-
     @property
     def names(self) -> tuple[str, ...]:
         """The constituents."""
@@ -67,16 +64,6 @@ class HarmonicConstants:
         size, lag = np.array(list(self.constants.values()), float).T
         wave = size * np.exp(1j * np.deg2rad(lag))
         return np.stack([wave.real, wave.imag], -1).ravel()
-
-    @property
-    def error(self) -> np.ndarray:
-        """The error of each number that is known [m], (m,)."""
-        return self.counted()[2]
-
-    @property
-    def independent(self) -> float:
-        """The number of independent observations."""
-        return float(self.counted()[0].size)
 
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(which of `numbers`, value [m], deviation [m]) of the numbers that are known, (m,) each."""

@@ -30,7 +30,7 @@ from ...nests.family import Family
 from ...observed.marks import nearest_cell, read_marks
 from .costs import OfRun, during, of_window
 from .readers import GaugeReader, everywhere, time_weights
-from .records import DictOf
+from .records import DictOf, Observation
 from .tile_costs import OneOfEach, TileCost, rows
 
 __all__ = ["Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
@@ -39,7 +39,7 @@ REACH = 2  # cells
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Mark:
+class Mark(Observation):
     """A high-water mark.
 
     Attributes:
@@ -58,18 +58,9 @@ class Mark:
     ground: float = -np.inf
     spherical: bool | None = None
 
-    observations_per_datum = 1.0
-    independent = 1.0
-    units = "m"
-
-    @property
-    def error(self) -> np.ndarray:
-        """The standard deviation of the error [m], (1,)."""
-        return np.array([float(self.deviation)])
-
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(time, which a mark does not have, height, deviation), (1,) each."""
-        return np.full(1, np.nan), np.array([float(self.height)]), self.error
+        return np.full(1, np.nan), np.array([float(self.height)]), np.array([float(self.deviation)])
 
     def modelled(self, times: np.ndarray, highest: np.ndarray) -> np.ndarray:
         """The model's largest level (1,), the first of `highest`."""

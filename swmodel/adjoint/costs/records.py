@@ -2,8 +2,8 @@
 
 Along-track observations of the elevation, as an altimeter makes them, are points in space and time. A CSV file (or a
 netCDF file with variables of these names) has the columns x, y (or longitude, latitude), time_s, elevation_m and, if
-errors differ, deviation_m. Files of altimeters are read as their providers write them (observed/altimetry.py); of
-these, points outside of the grid or the run do not count.
+errors differ, deviation_m. Points of files of altimeters (observed/altimetry.py) outside of the grid or the run do not
+count.
 """
 
 import dataclasses
@@ -28,8 +28,32 @@ from .tile_costs import AtInstants, Cost, TileCost
 __all__ = ["TrackMisfit"]
 
 
+class Observation:
+    """What the observations of a place have in common; attributes are those of Record."""
+
+    observations_per_datum: float | np.ndarray = 1.0
+    units: str = "m"
+
+    def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(time, or number, value, deviation) of the observations that count, (m,) each."""
+        raise NotImplementedError
+
+    @property
+    def error(self) -> np.ndarray:
+        """Standard deviation of the error of each observation that counts, in `units`, (m,)."""
+        return self.counted()[2] / np.sqrt(self._per_datum())
+
+    @property
+    def independent(self) -> float:
+        """The number of independent observations that weigh as much as those that count."""
+        return float(np.sum(1.0 / self._per_datum()))
+
+    def _per_datum(self):
+        return np.broadcast_to(np.asarray(self.observations_per_datum, float), self.counted()[0].shape)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Record:
+class Record(Observation):
     """The observations of one quantity at a place, of the elevation unless `units` are others.
 
     Attributes:
@@ -51,16 +75,6 @@ class Record:
     window: tuple | None = None
     observations_per_datum: float | np.ndarray = 1.0
     units: str = "m"
-
-    @property
-    def error(self) -> np.ndarray:
-        """Standard deviation of the error of each observation that counts, in `units`, (m,)."""
-        return self.counted()[2] / np.sqrt(self._per_datum())
-
-    @property
-    def independent(self) -> float:
-        """The number of independent observations that weigh as much as those that count."""
-        return float(np.sum(1.0 / self._per_datum()))
 
     def modelled(self, times: np.ndarray, readings: np.ndarray) -> np.ndarray:
         """The model at the observations that count (m,), linear between its readings (steps,) at `times` [s].
@@ -176,8 +190,6 @@ def records_in(
     return {name: Record(places[name], record.time, record.value) for name, record in records.items()}
 
 
-# -- along tracks -----------------------------------------------------------------------------------------------------
-
 DEVIATION = "deviation_m"
 
 
@@ -234,11 +246,10 @@ def read_tracks(
         raise DataError(f"{path} is a table of points, and {given[0]} is for files of altimeters; leave it out.")
     head = table_names(path)
     across = ("longitude", "latitude") if "longitude" in head else ("x", "y")
-    own = DEVIATION in head
-    if not own and deviation is None:
+    if DEVIATION not in head and deviation is None:
         raise DataError(f"{path} has no column {DEVIATION}; add it, or give the deviation of all errors.")
-    columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])), start)
-    error = columns[DEVIATION] if own or deviation is None else np.full(len(columns[TIME]), float(deviation))
+    columns = read_columns(path, (*across, TIME, ELEVATION, *(name for name in head if name == DEVIATION)), start)
+    error = columns.get(DEVIATION, np.full(len(columns[TIME]), np.nan if deviation is None else float(deviation)))
     return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
 
 
@@ -364,11 +375,7 @@ def _in_water(tracks, model, begin, until):
         f"{remedy}."
         for wrong, what, remedy in (
             (outside, f"lie outside the grid, which spans {limits[0]} and {limits[1]}", "leave them out"),
-            (
-                late,
-                f"lie outside the run from {begin:g} to {until:g} s",
-                "leave them out, or make the run longer",
-            ),
+            (late, f"lie outside the run from {begin:g} to {until:g} s", "leave them out, or make the run longer"),
             (~(tracks.deviation > 0), "have errors that are not positive", "give the standard deviation"),
         )
         if wrong.any()
