@@ -9,10 +9,20 @@ from .assimilation.inversion import Inversion, Restart
 from .assimilation.observations import Observations, Truth, gauge_records
 from .assimilation.result import Result
 from .controls.controls import Control, Transformed, controls_of, names_of
-from .core.integration import integrate
+from .core.checkpointing import integrate
 from .core.schedules import Nested, Revolve, StoreAll, Tiered
-from .costs.concentration import BoxContent, GaugeConcentration
-from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
+from .costs.costs import (
+    BoxContent,
+    BoxEnergy,
+    Cost,
+    FinalState,
+    GaugeConcentration,
+    GaugeElevation,
+    GaugeMaximum,
+    Misfit,
+    SectionTransport,
+    TileCost,
+)
 from .costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
 from .costs.marks import Mark, MarkMisfit, marks_in
 from .costs.misfits import (
@@ -24,8 +34,7 @@ from .costs.misfits import (
     currents_in,
     transports_in,
 )
-from .costs.records import Record, records_in
-from .costs.tracks import TrackMisfit, Tracks, read_tracks, track_records
+from .costs.records import Record, TrackMisfit, Tracks, read_tracks, records_in, track_records
 from .problem import Problem, dot
 
 __all__ = [

@@ -30,7 +30,7 @@ from ..stepping.loop import shown, step_loop
 from ..stepping.stability import check_time_step
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of, split_controls, units_in
 from .core.checkpointing import Readings
-from .core.programs import Pair, Programs, Transform
+from .core.programs import Programs, Transform
 from .core.runs import Plan, Run, Unit
 from .core.schedules import Checkpoints, Needs, StoreAll
 from .costs.costs import tile_cost
@@ -61,6 +61,12 @@ def dot(a: ControlDict, b: ControlDict, communicator: Communicator) -> float:
             tiles = zip(*(communicator.tiles(part).values() for part in (left, right)))
             distributed += sum(float(np.vdot(np.asarray(p, float), np.asarray(q, float))) for p, q in tiles)
     return replicated + float(communicator.host_sum(np.array([distributed]))[0])
+
+
+def largest(value: Any, communicator: Communicator) -> float:
+    """The largest magnitude of a control's value over all ranks."""
+    tiles = [tile for leaf in jax.tree.leaves(value) for tile in communicator.tiles(leaf).values()]
+    return communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
 
 
 class Problem:
@@ -166,16 +172,16 @@ class Problem:
     @functools.cached_property
     def needs(self) -> Needs:
         """memory.Needs: the memory of a gradient on a rank."""
-        return self._needs(self._model_values(self._complete({})), None)
+        return self._needs()
 
     @functools.cached_property
     def needs_of_products(self) -> Needs:
         """memory.Needs: the memory of a Hessian product on a rank."""
-        return self._needs(*self._with_tangents(self._complete({}), self._directions({})))
+        return self._needs(self._directions({}))
 
-    def _needs(self, raw, slopes):
+    def _needs(self, *directions):
         whole = [Unit(self.first_step, self.steps, self.first_step)]
-        return Needs.of(Run(self, raw, slopes, self.cost, (whole, (1,), 1)))
+        return Needs.of(self._run(self._complete({}), *directions, plan=(whole, (1,), 1)))
 
     def bytes_needed(self, products: bool = False) -> float:
         """The predicted bytes that a gradient (or, with `products`, a Hessian product) needs on a rank."""
@@ -261,17 +267,19 @@ class Problem:
         """A value in the form that users get: numbers and vectors as numpy arrays."""
         if isinstance(value, dict):
             return {k: self._to_user(x) for k, x in value.items()}
-        return value if np.ndim(value) >= 2 else np.asarray(next(iter(self.communicator.tiles(value).values())))
+        return value if np.ndim(value) >= 2 else np.asarray(self.communicator.one_tile(value))
 
     # -- values and derivatives ----------------------------------------------------------------------------------------
 
     def value(self, values: ControlDict | None = None) -> float:
         """J, the cost."""
-        return self._number(self._forwards(self._run(self._complete(values))))
+        run = self._run(self._complete(values))
+        return self._number(run.evaluate(run.to_end()))
 
     def tangent(self, values: ControlDict | None, directions: ControlDict) -> tuple[float, float]:
         """(J, dJ/dvalues . directions), by the tangent-linear model."""
-        J = self._forwards(self._run(self._complete(values), self._directions(directions)))
+        run = self._run(self._complete(values), self._directions(directions))
+        J = run.evaluate(run.to_end())
         return self._number(J.value), self._number(J.slope[0])
 
     def value_and_gradient(self, values: ControlDict | None = None) -> tuple[float, ControlDict]:
@@ -279,15 +287,15 @@ class Problem:
         values = self._complete(values)
         run = self._run(values)
         self.checkpoints.differentiate(run)
-        (gradient,) = run.gradient()
-        return self._number(run.J), self._to_user(self._chained(values, gradient))
+        gradient = self._chained([values], run.gradient())
+        return self._number(run.J), self._to_user(gradient)
 
     def hessian_product(self, values: ControlDict | None, directions: ControlDict) -> ControlDict:
         """{name: d2J/dvalue2 . directions}: the tangent of the gradient."""
         values, directions = self._complete(values), self._directions(directions)
         run = self._run(values, directions, plan=self.plan_of_products)
         self.checkpoints.differentiate(run)
-        return self._to_user(self._chained_twice(values, directions, *run.gradient()))
+        return self._to_user(self._chained([values, directions], run.gradient()))
 
     # -- readings of the cost, for Gauss-Newton: r = F(values), M = dF/dvalues ---------------------------------------
 
@@ -308,7 +316,7 @@ class Problem:
         values = self._complete(values)
         run = self._run(values, cost=Weighted(self.cost, everywhere(self.model, readings), self.first_step + 1))
         self.checkpoints.differentiate(run)
-        return self._to_user(self._chained(values, *run.gradient()))
+        return self._to_user(self._chained([values], run.gradient()))
 
     def _all_readings(self):
         if self.cost.read is None:
@@ -331,57 +339,29 @@ class Problem:
         return found[0]
 
     def _to_numpy(self, table):
-        return np.asarray(next(iter(self.communicator.tiles(table).values())))
+        return np.asarray(self.communicator.one_tile(table))
 
     # -- one pass -----------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _forwards(run):
-        return run.evaluate(run.to_end())
-
     def _number(self, J: jax.Array) -> float:
         """J as a float: that of the root on every rank, so that all ranks take the same decisions."""
-        return self.communicator.host_broadcast(float(next(iter(self.communicator.tiles(J).values()))))
+        return self.communicator.host_broadcast(float(self.communicator.one_tile(J)))
 
     def _run(self, values, directions=None, cost=None, plan=None):
-        raw = (self._model_values(values), None) if directions is None else self._with_tangents(values, directions)
-        return Run(self, *raw, cost or self.cost, plan)
+        """The Run with the values of the model's controls, and their tangents, from those of the user's parameters."""
+        given = [values] if directions is None else [values, directions]
+        raw = self._joined(given, lambda transform: transform.expand(given))
+        return Run(self, raw[0], raw[1] if directions is not None else None, cost or self.cost, plan)
 
-    # -- transforms ---------------------------------------------------------------------------------------------------
+    def _chained(self, given, gradients):
+        """The last of [gradient, its tangent] with respect to the user's parameters, by the chain rule."""
+        return self._joined(gradients, lambda transform: transform.contract(given, gradients))[-1]
 
-    def _model_values(self, values):
-        """The values of the model's controls from those of the user's parameters."""
-        raw = {c.name: values[c.name] for c in self.own_controls}
+    def _joined(self, dicts, of_transform):
+        """The entries of each dict for the controls without a transform, and the dicts of each transform."""
+        found = [{c.name: each[c.name] for c in self.own_controls} for each in dicts]
         for transform in self.transforms:
-            raw |= transform.expand.direct(transform.function, transform.chosen(values))[0]
-        return raw
-
-    def _with_tangents(self, values, directions):
-        raw, slopes = ({c.name: x[c.name] for c in self.own_controls} for x in (values, directions))
-        for transform in self.transforms:
-            chosen = Pair(transform.chosen(values), jax.tree.leaves(transform.chosen(directions)))
-            (pair,) = transform.expand.dual(transform.function, chosen)
-            raw, slopes = raw | pair.value, slopes | pair.slopes
-        return raw, slopes
-
-    def _chained(self, values, gradient):
-        """The gradient with respect to the user's parameters, by the chain rule."""
-        found = {c.name: gradient[c.name] for c in self.own_controls}
-        for transform in self.transforms:
-            bars = {name: gradient[name] for name in transform.names}
-            found |= transform.contract.direct(transform.function, transform.chosen(values), bars)[0]
-        return found
-
-    def _chained_twice(self, values, directions, gradient, slopes):
-        found = {c.name: slopes[c.name] for c in self.own_controls}
-        for transform in self.transforms:
-            chosen = Pair(transform.chosen(values), jax.tree.leaves(transform.chosen(directions)))
-            bars = Pair(
-                {name: gradient[name] for name in transform.names},
-                jax.tree.leaves({name: slopes[name] for name in transform.names}),
-            )
-            (pair,) = transform.contract.dual(transform.function, chosen, bars)
-            found |= pair.slopes
+            found = [each | more for each, more in zip(found, of_transform(transform), strict=True)]
         return found
 
 

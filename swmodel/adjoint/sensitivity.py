@@ -14,10 +14,8 @@ import jax
 import numpy as np
 
 from .controls.controls import ControlDict
-from .problem import Problem, dot
-from .verification.verification import units_of
-
-__all__ = ["Check", "Sensitivity", "forward_check", "per", "sensitivities"]
+from .problem import Problem, dot, largest
+from .verification import units_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -126,7 +124,6 @@ def forward_check(problem: Problem, J: float, gradient: ControlDict, name: str, 
 def pattern(problem: Problem, gradient: Any, amplitude: float) -> Any:
     """A perturbation with the pattern of a gradient (for time records, of their sum); 0 if the gradient is 0."""
     total: Any = sum(gradient.values()) if isinstance(gradient, dict) else gradient
-    tiles = problem.communicator.tiles(total).values() if np.ndim(total) >= 2 else [total]
-    largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
-    made = total * np.asarray(amplitude / largest if largest > 0 else 0.0, total.dtype)
+    most = largest(total, problem.communicator)
+    made = total * np.asarray(amplitude / most if most > 0 else 0.0, total.dtype)
     return {k: made for k in gradient} if isinstance(gradient, dict) else made

@@ -32,7 +32,7 @@ from .facts import columns
 from .options import Sensitivity
 
 if TYPE_CHECKING:
-    from ..adjoint.verification.verification import Verdict
+    from ..adjoint.verification import Verdict
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:
@@ -59,7 +59,7 @@ def _judgement(v):
 
 def warn_of(verdicts: Sequence[Verdict], given: Container[str]) -> None:
     """Log warnings about derivatives that hold for small changes or in part; `given` has controls with an amplitude."""
-    from ..adjoint.verification.verification import NONLINEARITY
+    from ..adjoint.verification import NONLINEARITY
 
     if parted := [v.control for v in verdicts if v.passed and v.agreed]:
         logs.LOGGER.warning(
@@ -151,7 +151,7 @@ def _study(draft, section, options):
 
 def _length_and_start(experiment, section, cost, model, state, dt, options):
     """(number of steps, first State) of the section; for --verify a state in motion and, unless given, other steps."""
-    from ..adjoint.verification.examination import crossing_steps, moving_state
+    from ..adjoint.examination import crossing_steps, moving_state
 
     _, steps = studies.steps_of(section, experiment.run, dt)
     if options.verify:
@@ -196,9 +196,9 @@ def _announcer(number):
 
 def compute_maps(study: Study, options: Sensitivity) -> None:
     """Write the sensitivities, and check each map with the nonlinear model."""
-    from ..adjoint.core.ahead import compile_ahead
+    from ..adjoint.core.runs import compile_ahead
     from ..adjoint.sensitivity import forward_check, sensitivities
-    from ..adjoint.verification.verification import default_amplitudes, units_of
+    from ..adjoint.verification import default_amplitudes, units_of
 
     problem, path = study.problem, study.folder / study.section.file
     problem.communicator.from_root(lambda: _remove_old_file(study, path, options))
@@ -310,7 +310,7 @@ def verify(study: Study, options: Sensitivity) -> None:
     Raises:
         VerificationFailed: if a derivative is wrong.
     """
-    from ..adjoint.verification import verification
+    from ..adjoint import verification
 
     problem = study.problem
     has_second = all(map(verification.has_second_rates, problem.models))
@@ -339,7 +339,7 @@ def verify(study: Study, options: Sensitivity) -> None:
 
 def _terms(study):
     """Print the dot product of each term, to find the wrong one; collective."""
-    from ..adjoint.verification.examination import term_by_term
+    from ..adjoint.examination import term_by_term
 
     problem = study.problem
     state = problem.state[0] if study.made.nests else problem.state

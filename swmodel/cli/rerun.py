@@ -66,8 +66,7 @@ def sources_of(path: str | Path, digest: str, count: int) -> tuple[np.ndarray, d
         DataError: for another file.
         ConfigError: for a file of another bank, and one whose sources do not rise at once, as those of a run do.
     """
-    from ..forecast.bank import RUPTURE
-    from ..forecast.nonlinear import chosen_scenarios
+    from ..forecast.bank import RUPTURE, chosen_scenarios
 
     try:
         with xr.open_dataset(path) as opened:

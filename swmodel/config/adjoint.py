@@ -22,12 +22,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from ..adjoint.costs import costs
-from ..adjoint.costs.concentration import TracerName
 from ..adjoint.costs.harmonics import HarmonicConstants, constants_in
 from ..adjoint.costs.marks import Mark, marks_in
 from ..adjoint.costs.misfits import Current, SectionRecord, currents_in, transports_in
-from ..adjoint.costs.records import Record, records_in
-from ..adjoint.costs.tracks import AllTracks, Tracks, read_tracks
+from ..adjoint.costs.records import AllTracks, Record, Tracks, read_tracks, records_in
 from ..errors import ConfigError, ended
 from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
@@ -284,7 +282,7 @@ def _cost_mistakes(adjoint, sections):
     known = stepped_names(sections["tracer"], layer_count(sections))
     for field in dataclasses.fields(adjoint.cost.part):
         name = getattr(adjoint.cost, field.name, None)
-        if isinstance(field.metadata.get("rule"), TracerName) and name not in known:
+        if isinstance(field.metadata.get("rule"), costs.TracerName) and name not in known:
             text = f"there is no tracer {name!r}; {nearest(name, known) if known else 'add a section [[tracer]]'}"
             yield Mistake(("adjoint", "cost", field.name), text)
 

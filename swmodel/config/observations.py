@@ -31,8 +31,7 @@ from ..adjoint.costs.costs import Cost, Misfit
 from ..adjoint.costs.harmonics import HarmonicMisfit, constants_in_water
 from ..adjoint.costs.marks import REACH, MarkMisfit, marks_in_water
 from ..adjoint.costs.readers import outermost
-from ..adjoint.costs.records import Record, records_in
-from ..adjoint.costs.tracks import ground_tracks, track_records
+from ..adjoint.costs.records import Record, ground_tracks, records_in, track_records
 from ..models.shallow_water import ShallowWater
 from . import adjoint
 from .reading import Before, one_of

@@ -6,12 +6,11 @@ posterior.predict(["Miyako"])                                   # waves with ban
     next_buoy(bank, ["Miyako"], gauges=["21418"])                   # how much each other point would narrow them
 """
 
-from .bank import Bank
+from .bank import Bank, rerun
 from .errors import Errors
 from .hazard import Earthquake, Earthquakes, hazard_curves, read_earthquakes, scenarios
 from .inference import Posterior
 from .network import next_buoy
-from .nonlinear import rerun
 
 __all__ = [
     "Bank",

@@ -37,7 +37,7 @@ def tiles_and_scalars_of(
     arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
     vectors = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) == 1}  # the same on all ranks
-    first = next(iter(model.communicator.tiles(vectors).values()))
+    first = model.communicator.one_tile(vectors)
     scalars |= {name: json.dumps(np.asarray(vector).tolist()) for name, vector in first.items()}
     if model.members is not None:
         scalars["members"] = model.members

@@ -167,6 +167,10 @@ class Communicator(abc.ABC):
         """{rank: its pytree} for the ranks that this process holds, of a result of `place` or of a program."""
         return {self.rank: tree}
 
+    def one_tile(self, tree: T) -> T:
+        """The pytree of one of these ranks, such as of numbers and tables that are the same on all of them."""
+        return next(iter(self.tiles(tree).values()))
+
     # -- on the device, differentiable ------------------------------------------------------------------------------
 
     def shift(self, x: jax.Array, axis: str, direction: int) -> jax.Array:

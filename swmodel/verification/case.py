@@ -223,21 +223,44 @@ def map_in_km(title: str, x: np.ndarray, y: np.ndarray, values: Any, unit: str =
     return Panel(title, "map", np.asarray(values), x / 1e3, y / 1e3, ("x [km]", "y [km]"), unit)
 
 
-def error_at(
-    end: float, model: ShallowWater, exact: Callable[[float], State], dt: float, title: str, field: str = "eta"
-) -> tuple[float, Panel]:
-    """The error at the time `end` [s] of a run by RK4, in the norm of energy, and a map of a field there.
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """A flow whose state is known at all times, and its runs by RK4.
 
     Args:
-        end: the end of the run, which begins from `exact(0.0)`.
-        model: a ShallowWater.
-        exact: the function from a time [s] to the exact State.
-        dt: the longest step [s].
-        title: of the map.
+        model: the function from a number of cells to the model.
+        exact: `exact(model, t)` gives the State at the time t [s].
+        end: of the run [s].
+        longest: the longest step on one cell [s], which is n times as long as that on n cells.
+        title: of the map at the end.
+        step: of the small form of the case [s].
         field: the field of the map.
     """
-    final, grid = run_until(model, RK4, exact(0.0), end, dt), model.grid
-    return energy_norm(model, final, exact(end)), map_in_km(title, grid.x_centres, grid.y_centres, final[field])
+
+    model: Callable[[int], ShallowWater]
+    exact: Callable[[ShallowWater, float], State]
+    end: float
+    longest: float
+    title: str
+    step: float
+    field: str = "eta"
+
+    def error(self, n: int) -> tuple[float, Panel]:
+        """The error at the end on n cells, in the norm of energy, and the map."""
+        model = self.model(n)
+        final = run_until(model, RK4, self.exact(model, 0.0), self.end, self.longest / n)
+        panel = map_in_km(self.title, model.grid.x_centres, model.grid.y_centres, final[self.field])
+        return energy_norm(model, final, self.exact(model, self.end)), panel
+
+    def twin(self) -> Twin:
+        """The small form, on 8 cells."""
+        model = self.model(8)
+        return Twin(model, self.exact(model, 0.0), RK4(self.step))
+
+
+def of_functions(fields: Callable[[np.ndarray, np.ndarray, float], Sequence]) -> Callable[[ShallowWater, float], State]:
+    """The argument `exact` of a Flow from `fields(x, y, t) -> (u, v, eta)`."""
+    return lambda model, t: on_points(model, lambda x, y: fields(x, y, t))
 
 
 def convergence(name: str, resolutions: tuple, one: Callable[[int], tuple[float, Panel]]) -> Outcome:
@@ -252,11 +275,15 @@ def convergence(name: str, resolutions: tuple, one: Callable[[int], tuple[float,
     for n in resolutions:
         error, panel = one(n)
         errors.append(error)
+    found = {f"{name}_l2": errors[-1], f"{name}_order": order(resolutions, errors)}
+    return Outcome(found, [*([panel] if panel else []), errors_panel(resolutions, errors)])
+
+
+def errors_panel(resolutions: tuple, errors: Sequence[float], label: str = "cells along a side") -> Panel:
+    """The errors over the number of cells, and a line of order 2."""
     slope = [errors[0] * (resolutions[0] / n) ** 2 for n in resolutions]
     values = {"error": (resolutions, errors), "order 2": (resolutions, slope)}
-    panels = [Panel("relative error", "errors", values, labels=("cells along a side", ""))]
-    found = {f"{name}_l2": errors[-1], f"{name}_order": order(resolutions, errors)}
-    return Outcome(found, [*([panel] if panel else []), *panels])
+    return Panel("relative error", "errors", values, labels=(label, ""))
 
 
 @functools.partial(jit, static_argnums=5)

@@ -106,26 +106,46 @@ class RadialBowl(PlanarBowl):
         return rate * (x + 0 * y), rate * (y + 0 * x)
 
 
+class _Beach:
+    """What waves on a beach share: the unit of time, and the level at t = 0 from that over s."""
+
+    slope: float
+    scale: float
+    gravity: float
+
+    @property
+    def time_scale(self) -> float:
+        """The unit of time [s]."""
+        return float(np.sqrt(self.scale / (self.gravity * self.slope)))
+
+    def _level(self, s: np.ndarray) -> Any:
+        """eta(s) at t = 0, in its unit."""
+        raise NotImplementedError
+
+    def first_level(self, x: np.ndarray) -> np.ndarray:
+        """eta at t = 0 [m], at x [m]; the continued bed on land."""
+        s = np.linspace(0.0, 4.0 * np.sqrt(max(-x.min() / self.scale, 0.0) + 1.0), 20000)
+        eta = self._level(s)
+        place = eta - s**2 / 16
+        level = np.interp(x / self.scale, place[::-1], eta[::-1])
+        return self.scale * self.slope * np.where(x / self.scale > place[0], x / self.scale, level)
+
+
 @dataclasses.dataclass(frozen=True)
-class CarrierGreenspan:
+class CarrierGreenspan(_Beach):
     """A standing wave that runs up a beach of slope 1 : 1 / `slope`, positive x on land, at rest at t = 0.
 
     With lengths in `scale` [m] along x, scale slope in z and times in sqrt(scale / (g slope)),
 
         u = -A J1(s) sin(l) / s,   eta = A J0(s) cos(l) / 4 - u^2 / 2,   x = eta - s^2 / 16,   t = l / 2 - u
 
-    It breaks for A >= 1.
+    A period is pi units of time. It breaks for A >= 1.
     """
 
     amplitude: float = 0.6
     slope: float = 0.02
     scale: float = 1000.0
     gravity: float = 9.81
-
-    @property
-    def time_scale(self) -> float:
-        """The unit of time [s]; a period is pi units."""
-        return float(np.sqrt(self.scale / (self.gravity * self.slope)))
 
     def shoreline(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(x [m], u [m s-1]) of the shoreline at times t [s]."""
@@ -138,17 +158,12 @@ class CarrierGreenspan:
         """l at the shoreline, where s = 0 and J1(s) / s = 1/2, as a function of time."""
         return scipy.optimize.brentq(lambda l: 0.5 * l + 0.5 * self.amplitude * np.sin(l) - t, 2 * t - 2, 2 * t + 2)
 
-    def first_level(self, x: np.ndarray) -> np.ndarray:
-        """eta at t = 0 [m], at x [m]; the continued bed on land."""
-        s = np.linspace(0.0, 4.0 * np.sqrt(max(-x.min() / self.scale, 0.0) + 1.0), 20000)
-        eta = 0.25 * self.amplitude * scipy.special.j0(s)
-        place = eta - s**2 / 16
-        level = np.interp(x / self.scale, place[::-1], eta[::-1])
-        return self.scale * self.slope * np.where(x / self.scale > place[0], x / self.scale, level)
+    def _level(self, s: np.ndarray) -> Any:
+        return 0.25 * self.amplitude * scipy.special.j0(s)
 
 
 @dataclasses.dataclass(frozen=True)
-class CarrierWuYeh:
+class CarrierWuYeh(_Beach):
     """Humps and troughs of water that start from rest over a beach of slope 1 : 1 / `slope`, positive x on land.
 
     With the units of CarrierGreenspan, and here with x offshore, Hankel's transform A of the first level gives
@@ -166,9 +181,7 @@ class CarrierWuYeh:
     scale: float = 5000.0
     gravity: float = 9.81
 
-    time_scale = CarrierGreenspan.time_scale
-
-    def _level(self, s):
+    def _level(self, s: np.ndarray) -> Any:
         return sum(height * np.exp(-c * (s**2 / 16 - x0) ** 2) for height, c, x0 in self.humps)
 
     def shoreline(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -180,11 +193,3 @@ class CarrierWuYeh:
         now = np.atleast_1d(t) / self.time_scale
         place, velocity = (np.interp(now, u + 0.5 * phase, x) for x in (level, -u))
         return self.scale * place, velocity * self.scale / self.time_scale
-
-    def first_level(self, x: np.ndarray) -> np.ndarray:
-        """eta at t = 0 [m], at x [m]; the continued bed on land."""
-        s = np.linspace(0.0, 4.0 * np.sqrt(max(-x.min() / self.scale, 0.0) + 1.0), 20000)
-        levels: Any = self._level(s)
-        place = levels - s**2 / 16
-        level = np.interp(x / self.scale, place[::-1], levels[::-1])
-        return self.scale * self.slope * np.where(x / self.scale > place[0], x / self.scale, level)

@@ -42,18 +42,10 @@ import functools
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
-from ..dynamics.dissipation import Laplacian, LinearDrag, NoSlip
-from ..dynamics.forcing import WindStress
-from ..dynamics.momentum import BetaPlane, EnergyConserving, EnstrophyConserving
-from ..fields.state import State
-from ..grids.grid import CartesianGrid
-from ..models.shallow_water import ShallowWater
-from ..simulation.simulation import Simulation
-from ..stepping.explicit import RK4
-from ..stepping.forward_backward import ForwardBackward
-from ..stepping.semi_implicit import SemiImplicit
+import swmodel as sw
+
 from ..units import day
-from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, map_in_km, on_points, run_until
+from .case import SQUARES, Case, Flow, Mark, Outcome, Panel, Twin, convergence, map_in_km, on_points, run_until
 from .waves import chebyshev
 
 L, H, G, RHO, STRESS, BETA = 1e6, 1000.0, 0.9, 1025.0, 0.1, 2e-11
@@ -98,15 +90,15 @@ class Gyre:
         l = np.pi / L
         return -l * np.cos(l * y) * self.phi(x) / H, np.sin(l * y) * self.phi(x, 1) / H
 
-    def model(self, n: int) -> ShallowWater:
+    def model(self, n: int) -> sw.ShallowWater:
         """The model on n x n cells. Its waves are slow (30 m/s), which does not change the steady state."""
-        friction = (LinearDrag(self.drag), *((Laplacian(self.viscosity),) if self.viscosity else ()))
-        wind = WindStress(x=lambda x, y: -STRESS * np.cos(np.pi * y / L) + 0.0 * x, density=RHO)
-        return ShallowWater(
-            CartesianGrid(n, n, (0.0, L), (0.0, L)),
+        friction = (sw.LinearDrag(self.drag), *((sw.Laplacian(self.viscosity),) if self.viscosity else ()))
+        wind = sw.WindStress(x=lambda x, y: -STRESS * np.cos(np.pi * y / L) + 0.0 * x, density=RHO)
+        return sw.ShallowWater(
+            sw.CartesianGrid(n, n, (0.0, L), (0.0, L)),
             H,
             gravity=G,
-            coriolis=BetaPlane(5e-5, BETA),
+            coriolis=sw.BetaPlane(5e-5, BETA),
             linear=True,
             forcing=wind,
             dissipation=friction,
@@ -116,7 +108,7 @@ class Gyre:
     def error(self, n: int) -> tuple[float, Panel]:
         """The error of (u, v) in the steady state, and a map of its streamfunction."""
         model, dt = self.model(n), 0.7 * L / n / np.sqrt(G * H)
-        final = run_until(model, RK4, model.at_rest(), 18.0 / self.drag, dt)
+        final = run_until(model, sw.RK4, model.at_rest(), 18.0 / self.drag, dt)
         found, grid = (np.asarray(final.u), np.asarray(final.v)), model.grid
         exact = [self.velocity(*grid.coordinates(at))[k] for k, at in enumerate("uv")]
         squared = sum(np.sum((a - b)[:-1, :-1] ** 2) for a, b in zip(found, exact))
@@ -129,7 +121,7 @@ class Gyre:
         """A small form of the case, on 8 x 8 cells."""
         model = self.model(8)
         bump = model.state(eta=lambda x, y: np.sin(np.pi * x / L) * np.sin(np.pi * y / L))
-        return Twin(model, bump, RK4(1500.0))
+        return Twin(model, bump, sw.RK4(1500.0))
 
 
 def _marks(name):
@@ -179,19 +171,19 @@ def transport_error(n: int) -> float:
     A larger reduced gravity does not change the steady state, which is then reached sooner. A mean over some days
     filters out free waves.
     """
-    model = ShallowWater(
-        CartesianGrid(n, n, (0.0, SIZE), (0.0, SIZE)),
+    model = sw.ShallowWater(
+        sw.CartesianGrid(n, n, (0.0, SIZE), (0.0, SIZE)),
         1000.0,
         gravity=1.0,
-        coriolis=BetaPlane(7e-5, BETA),
+        coriolis=sw.BetaPlane(7e-5, BETA),
         linear=True,
-        forcing=WindStress(x=lambda x, y: -STRESS * np.cos(2 * np.pi * y / SIZE) + 0.0 * x, density=RHO),
-        dissipation=Laplacian(VISCOSITY),
-        side=NoSlip(),
+        forcing=sw.WindStress(x=lambda x, y: -STRESS * np.cos(2 * np.pi * y / SIZE) + 0.0 * x, density=RHO),
+        dissipation=sw.Laplacian(VISCOSITY),
+        side=sw.NoSlip(),
         communicator="serial",
     )
     dt = 250.0 * 128 / n
-    simulation = Simulation(model, model.at_rest(), ForwardBackward(dt))
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(dt))
     simulation.run(until=70 * day)
     transports = []
     for _ in range(8):
@@ -268,20 +260,15 @@ def fields(x: np.ndarray, y: np.ndarray) -> tuple:
 
 
 def _model(n):
-    grid = CartesianGrid(n, n, (0.0, L), (0.0, L))
-    return ShallowWater(grid, H, gravity=G, coriolis=BetaPlane(F0, BETA), communicator="serial")
+    grid = sw.CartesianGrid(n, n, (0.0, L), (0.0, L))
+    return sw.ShallowWater(grid, H, gravity=G, coriolis=sw.BetaPlane(F0, BETA), communicator="serial")
 
 
-def _fofonoff_error(n):
-    model = _model(n)
-    start, dt = on_points(model, fields), 0.6 * L / n / np.sqrt(G * H)
-    return error_at(10 * day, model, lambda t: start, dt, "elevation after 10 days")
+def _start(model, t):
+    return on_points(model, fields)
 
 
-def _twin():
-    model = _model(8)
-    return Twin(model, on_points(model, fields), RK4(1500.0))
-
+FOFONOFF = Flow(_model, _start, 10 * day, 0.6 * L / np.sqrt(G * H), "elevation after 10 days", 1500.0)
 
 Case(
     name="fofonoff",
@@ -290,7 +277,7 @@ Case(
     tests="nonlinear advection and rotation in balance, with inertial boundary layers",
     source="Fofonoff (1954)",
     equation="(f + zeta) / h = f_m / H + lambda psi,  g eta + (u^2 + v^2) / 2 = f_m psi / H + lambda psi^2 / 2",
-    measure=lambda resolutions: convergence("fofonoff", resolutions, _fofonoff_error),
+    measure=lambda resolutions: convergence("fofonoff", resolutions, FOFONOFF.error),
     marks=(
         Mark("fofonoff_l2", "relative change in 10 days in the norm of energy", most=1e-2),
         Mark("fofonoff_order", "order of convergence of this change", least=1.9),
@@ -298,7 +285,7 @@ Case(
     resolutions=(32, 64, 128),
     quick=(24, 48),
     norm="energy, relative; the steady flow after 10 days against that at the start",
-    twin=_twin,
+    twin=FOFONOFF.twin,
 )
 
 
@@ -321,43 +308,42 @@ _ROWS = """
 PUBLISHED = np.array(_ROWS.split(), float).reshape(10, 7)
 
 
-def gyre(coriolis_form: EnergyConserving | EnstrophyConserving, linear: bool = False) -> ShallowWater:
+def gyre(coriolis_form: sw.EnergyConserving | sw.EnstrophyConserving, linear: bool = False) -> sw.ShallowWater:
     """The model of the basin; advection, where there is any, is energy-conserving."""
-    wind = WindStress(x=lambda x, y: -0.1 * np.cos(np.pi * y / MITGCM_SIDE) + 0.0 * x, density=1000.0)
-    return ShallowWater(
-        CartesianGrid(CELLS, CELLS, (0.0, MITGCM_SIDE), (0.0, MITGCM_SIDE)),
+    wind = sw.WindStress(x=lambda x, y: -0.1 * np.cos(np.pi * y / MITGCM_SIDE) + 0.0 * x, density=1000.0)
+    return sw.ShallowWater(
+        sw.CartesianGrid(CELLS, CELLS, (0.0, MITGCM_SIDE), (0.0, MITGCM_SIDE)),
         5000.0,
         gravity=9.81,
-        coriolis=BetaPlane(1e-4, 1e-11),
+        coriolis=sw.BetaPlane(1e-4, 1e-11),
         coriolis_form=coriolis_form,
         linear=linear,
         forcing=wind,
-        dissipation=Laplacian(400.0),
-        side=NoSlip(),
+        dissipation=sw.Laplacian(400.0),
+        side=sw.NoSlip(),
         communicator="serial",
     )
 
 
-def _statistics(state: State) -> list[float]:
+def _statistics(state: sw.State) -> list[float]:
     u, v, eta = (np.asarray(x, float) for x in (state.u, state.v, state.eta))
     return [eta.max(), eta.min(), eta.std(), u.max(), u.min(), v.max(), v.min()]
 
 
-def differences(model: ShallowWater, steps: int = len(PUBLISHED)) -> float:
+def differences(model: sw.ShallowWater, steps: int = len(PUBLISHED)) -> float:
     """The largest relative difference of any statistic after any of the first `steps` steps."""
-    simulation = Simulation(model, model.at_rest(), SemiImplicit(1200.0, theta=1.0, epsilon=0.01))
+    simulation = sw.Simulation(model, model.at_rest(), sw.SemiImplicit(1200.0, theta=1.0, epsilon=0.01))
     found = np.array([_statistics(simulation.run(steps=1)) for _ in range(steps)])
     return float(np.abs(found / PUBLISHED[:steps] - 1.0).max())
 
 
 def _measure(resolutions: tuple) -> Outcome:
-    return Outcome(
-        {
-            "mitgcm_gyre_nonlinear": differences(gyre(EnstrophyConserving())),
-            "mitgcm_gyre_linear": differences(gyre(EnstrophyConserving(), linear=True), LINEAR_STEPS),
-            "mitgcm_gyre_energy_form": differences(gyre(EnergyConserving())),
-        }
-    )
+    values = {
+        "mitgcm_gyre_nonlinear": differences(gyre(sw.EnstrophyConserving())),
+        "mitgcm_gyre_linear": differences(gyre(sw.EnstrophyConserving(), linear=True), LINEAR_STEPS),
+        "mitgcm_gyre_energy_form": differences(gyre(sw.EnergyConserving())),
+    }
+    return Outcome(values)
 
 
 Case(

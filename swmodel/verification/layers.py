@@ -24,18 +24,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
-from ..dynamics.layers import Layers
-from ..dynamics.momentum import BetaPlane, FPlane
+import swmodel as sw
+
 from ..dynamics.vertical_modes import modes
-from ..fields.state import State
 from ..fields.variables import in_layer
-from ..grids.grid import CartesianGrid
-from ..models.shallow_water import ShallowWater
-from ..simulation.simulation import Simulation
-from ..stepping.explicit import RK4
-from ..stepping.forward_backward import ForwardBackward
-from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, order, run_until
-from .waves import chebyshev, wave_marks
+from .case import SQUARES, Case, Flow, Mark, Outcome, Panel, Twin, convergence, order, run_until
+from .waves import chebyshev, ridge, wave_marks
 
 # -- speeds of vertical modes -----------------------------------------------------------------------------------------
 
@@ -52,11 +46,11 @@ def mode_errors(count: int, n: int) -> np.ndarray:
     One run steps a wave in each mode. Modes are orthogonal, so that the phase of each is found in their sum.
     """
     densities, thickness = COLUMNS[count]
-    layers = Layers(thickness=thickness[:-1], densities=densities)
+    layers = sw.Layers(thickness=thickness[:-1], densities=densities)
     gravities = np.asarray(layers.gravities(GRAVITY), float)
     speeds, velocities = modes(gravities, np.array(thickness))
-    grid = CartesianGrid(n, 4, (0.0, LENGTH), (0.0, 4 * LENGTH / n), "xy")
-    model = ShallowWater(
+    grid = sw.CartesianGrid(n, 4, (0.0, LENGTH), (0.0, 4 * LENGTH / n), "xy")
+    model = sw.ShallowWater(
         grid, sum(thickness), gravity=GRAVITY, layers=layers, linear=True, communicator="serial", dtype="float64"
     )
     k, across = 2 * np.pi / LENGTH, np.array(thickness)[:, None] * velocities
@@ -67,7 +61,7 @@ def mode_errors(count: int, n: int) -> np.ndarray:
         fields[in_layer("u", j)] = functools.partial(_wave, k, velocities[j].sum())
         fields[in_layer("eta", j)] = functools.partial(_wave, k, levels[j].sum())
     end = 0.5 * LENGTH / speeds[0]
-    final = run_until(model, RK4, model.state(**fields), end, 0.5 * LENGTH / n / speeds[0])
+    final = run_until(model, sw.RK4, model.state(**fields), end, 0.5 * LENGTH / n / speeds[0])
     wave = np.exp(-1j * k * grid.x_centres)
     eta = np.array([np.asarray(final[in_layer("eta", j)], float).mean(axis=0) @ wave for j in range(count)])
     phases = np.linalg.solve(levels, eta)  # of each mode: those of exp(- i k c t)
@@ -87,11 +81,11 @@ def _modes(resolutions: tuple) -> Outcome:
 
 
 def _twin() -> Twin:
-    layers = Layers(thickness=(300.0,), densities=COLUMNS[2][0])
-    grid = CartesianGrid(8, 8, (0.0, LENGTH), (0.0, LENGTH), "x")
-    model = ShallowWater(grid, 1000.0, layers=layers, coriolis=BetaPlane(1e-4, 1e-11), communicator="serial")
+    layers = sw.Layers(thickness=(300.0,), densities=COLUMNS[2][0])
+    grid = sw.CartesianGrid(8, 8, (0.0, LENGTH), (0.0, LENGTH), "x")
+    model = sw.ShallowWater(grid, 1000.0, layers=layers, coriolis=sw.BetaPlane(1e-4, 1e-11), communicator="serial")
     bump = lambda x, y: np.sin(2 * np.pi * x / LENGTH) * np.sin(np.pi * y / LENGTH)  # noqa: E731
-    return Twin(model, model.state(eta=bump, eta_2=lambda x, y: 20.0 * bump(x, y), u_2=bump), RK4(300.0))
+    return Twin(model, model.state(eta=bump, eta_2=lambda x, y: 20.0 * bump(x, y), u_2=bump), sw.RK4(300.0))
 
 
 Case(
@@ -183,35 +177,32 @@ class Shear:
         whole[kept] = vectors[:, fastest] / np.abs(vectors[:, fastest]).max()
         return values[fastest], BarycentricInterpolator(y, whole.reshape(6, n).T)
 
-    def model(self, k: float, n: int) -> ShallowWater:
+    def model(self, k: float, n: int) -> sw.ShallowWater:
         """A channel of one wavelength on n x n cells."""
-        grid = CartesianGrid(n, n, (0.0, 2 * np.pi / k), (-0.5 * self.width, 0.5 * self.width), "x")
-        layers = Layers(thickness=(self.depth,), reduced_gravities=(self.reduced,))
-        rotation = BetaPlane(self.f0, self.beta)
-        return ShallowWater(
+        grid = sw.CartesianGrid(n, n, (0.0, 2 * np.pi / k), (-0.5 * self.width, 0.5 * self.width), "x")
+        layers = sw.Layers(thickness=(self.depth,), reduced_gravities=(self.reduced,))
+        rotation = sw.BetaPlane(self.f0, self.beta)
+        return sw.ShallowWater(
             grid, 2 * self.depth, gravity=self.gravity, layers=layers, coriolis=rotation, communicator="serial",
             dtype="float64",
         )  # fmt: skip
 
-    def disturbed(self, model: ShallowWater, k: float, size: float = 1e-3) -> State:
+    def disturbed(self, model: sw.ShallowWater, k: float, size: float = 1e-3) -> sw.State:
         """The flow in balance with the fastest-growing disturbance, `size` m high."""
         _, across = self.growing(k)
 
         def part(q, x, y):
             return size * np.real((1j if q % 3 == 1 else 1.0) * across(y[:, 0]).T[q][:, None] * np.exp(1j * k * x))
 
-        fields = {}
+        places = {at: [z + np.zeros(model.grid.shape) for z in model.grid.coordinates(at)] for at in "uvh"}
+        heights, levels, fields = [part(q, *places["h"]) for q in (2, 5)], self.levels(places["h"][1]), {}
         for a in range(2):
-            x, y = (z + np.zeros(model.grid.shape) for z in model.grid.coordinates("u"))
-            fields[in_layer("u", a)] = self.velocities[a] + part(3 * a, x, y)
-            x, y = (z + np.zeros(model.grid.shape) for z in model.grid.coordinates("v"))
-            fields[in_layer("v", a)] = part(3 * a + 1, x, y)
-            x, y = (z + np.zeros(model.grid.shape) for z in model.grid.coordinates("h"))
-            heights = [part(2, x, y), part(5, x, y)]
-            fields[in_layer("eta", a)] = self.levels(y)[a] + sum(heights[a:])
+            fields[in_layer("u", a)] = self.velocities[a] + part(3 * a, *places["u"])
+            fields[in_layer("v", a)] = part(3 * a + 1, *places["v"])
+            fields[in_layer("eta", a)] = levels[a] + sum(heights[a:])
         return model.state(**fields)
 
-    def growth(self, k: float, n: int) -> tuple[float, State, ShallowWater]:
+    def growth(self, k: float, n: int) -> tuple[float, sw.State, sw.ShallowWater]:
         """(the growth rate of v in a run [s-1], its last State, the model).
 
         It is measured over one folding time after half of one; where nothing grows, over that of U / (20 radius).
@@ -220,7 +211,7 @@ class Shear:
         fold = 1.0 / max(self.growing(k)[0].imag, 0.05 * self.speed / self.radius)
         dt = 0.5 * min(self.width, 2 * np.pi / k) / n / np.sqrt(2.2 * self.gravity * self.depth)
         steps = round(fold / dt)
-        run = Simulation(model, self.disturbed(model, k), ForwardBackward(fold / steps))
+        run = sw.Simulation(model, self.disturbed(model, k), sw.ForwardBackward(fold / steps))
         before = self._size(run.run(steps=steps // 2))
         last = run.run(steps=steps)
         return np.log(self._size(last) / before) / fold, last, model
@@ -268,19 +259,19 @@ Case(
 
 F, G, L = 1e-4, 9.8, 6e5  # [s-1], [m s-2], [m]
 THICKNESS = np.array([300.0, 700.0])  # [m]
-LAYERS = Layers(thickness=(300.0,), densities=(1000.0, 1060.0))
+LAYERS = sw.Layers(thickness=(300.0,), densities=(1000.0, 1060.0))
 MODES = modes(np.asarray(LAYERS.gravities(G), float), THICKNESS)  # speeds, and velocities by layer and mode
 GILL = {"group": "planar", "source": "Gill (1982), sections 6.2, 7.2 and 10.4"}
 
 
 def _model(n, periodic):
-    grid = CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
-    return ShallowWater(
-        grid, THICKNESS.sum(), gravity=G, layers=LAYERS, coriolis=FPlane(F), linear=True, communicator="serial"
+    grid = sw.CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
+    return sw.ShallowWater(
+        grid, THICKNESS.sum(), gravity=G, layers=LAYERS, coriolis=sw.FPlane(F), linear=True, communicator="serial"
     )
 
 
-def _state(model: ShallowWater, solution: Callable) -> State:
+def _state(model: sw.ShallowWater, solution: Callable) -> sw.State:
     """The State of sum over modes of `solution(m, x, y) -> (u, v, P)`, each at its own C-grid position."""
     fields = {}
     for at, name in enumerate(("u", "v", "eta")):
@@ -298,23 +289,12 @@ def _state(model: ShallowWater, solution: Callable) -> State:
     return model.state(**fields)
 
 
-def _converging(name, periodic, exact, end, title):
-    """The function `measure` of a Case: the error at time `end` of exact(m, x, y, t), and a map of the interface."""
-
-    def error(n):
-        model = _model(n, periodic)
-        at = lambda t: _state(model, lambda m, x, y: exact(m, x, y, t))  # noqa: E731
-        return error_at(end, model, at, 0.5 * L / n / MODES[0][0], title, "eta_2")
-
-    return lambda resolutions: convergence(name, resolutions, error)
-
-
-def _wave_twin(periodic, exact):
-    def make():
-        model = _model(8, periodic)
-        return Twin(model, _state(model, lambda m, x, y: exact(m, x, y, 0.0)), RK4(200.0))
-
-    return make
+def _case(name, periodic, exact, end, map_title, **declared):
+    """Register the case of a solution exact(m, x, y, t), whose error is that at the time `end` [s]."""
+    state = lambda model, t: _state(model, lambda m, x, y: exact(m, x, y, t))  # noqa: E731
+    flow = Flow(lambda n: _model(n, periodic), state, end, 0.5 * L / MODES[0][0], map_title, 200.0, "eta_2")
+    measure = lambda resolutions: convergence(name, resolutions, flow.error)  # noqa: E731
+    Case(name=name, measure=measure, twin=flow.twin, **declared)
 
 
 # -- internal Kelvin wave ----------------------------------------------------------------------------------------------
@@ -329,56 +309,44 @@ def internal_kelvin(m: int, x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return 0.0 * wave, -wave / SLOW, wave
 
 
-Case(
-    name="internal_kelvin",
+_case(
+    "internal_kelvin",
+    "y",
+    internal_kelvin,
+    0.25 * L / SLOW,
+    "interface after a quarter of a period",
     title="Internal Kelvin wave of two layers",
     tests="pressure of an interface against the Coriolis force at a wall",
     **GILL,
     equation="P = cos(2 pi (y + c t) / L) exp(-x f / c),  v = - P / c,  u = 0;  c of the internal mode",
-    measure=_converging(
-        "internal_kelvin", "y", internal_kelvin, 0.25 * L / SLOW, "interface after a quarter of a period"
-    ),
     marks=wave_marks("internal_kelvin", 5e-3, 5e-3, ""),
     **SQUARES,
     norm="energy of all layers, relative, after a quarter of a period",
-    twin=_wave_twin("y", internal_kelvin),
 )
 
 
 # -- geostrophic adjustment --------------------------------------------------------------------------------------------
 
-WIDTH = 0.1 * L
-
 
 def layer_adjustment(m: int, x: np.ndarray, y: np.ndarray, t: float) -> tuple:
-    """A ridge of the interface at rest under a level surface at t = 0, in the periodic interval L.
-
-    Each Fourier and vertical mode keeps its potential vorticity and radiates the rest.
-    """
+    """A ridge of the interface at rest under a level surface at t = 0, in the periodic interval L."""
     c, shape = MODES[0][m], MODES[1][:, m]
     own = shape[1] - shape[0]  # P / c^2 of heights (-1, 1): the sum of H phi^2 is 1
-    u = v = pressure = 0.0 * (x + y)
-    for number in range(40):
-        k = 2 * np.pi * number / L
-        size = WIDTH * np.sqrt(2 * np.pi) / L * np.exp(-0.5 * (k * WIDTH) ** 2) * (2.0 if number else 1.0)
-        size, omega = size * own * c**2, np.sqrt(F**2 + (c * k) ** 2)
-        cos, sin = np.cos(k * (x - 0.5 * L)), np.sin(k * (x - 0.5 * L))
-        pressure = pressure + size * cos * (F**2 + (c * k) ** 2 * np.cos(omega * t)) / omega**2
-        u = u + size * sin * k * np.sin(omega * t) / omega
-        v = v - size * sin * k * F * (1 - np.cos(omega * t)) / omega**2
-    return u, v, pressure
+    return tuple(own * c**2 * part for part in ridge(x, y, t, c, L, 0.1 * L))
 
 
-Case(
-    name="layer_adjustment",
+_case(
+    "layer_adjustment",
+    "xy",
+    layer_adjustment,
+    0.2 * L / SLOW,
+    "interface as the waves leave",
     title="Geostrophic adjustment of the interface of two layers",
     tests="potential vorticity of each layer in a disturbance, and the waves of both modes that radiate from it",
     **GILL,
     equation="P_k(t) = P_k(0) [f^2 + c^2 k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + c^2 k^2,  of both modes",
-    measure=_converging("layer_adjustment", "xy", layer_adjustment, 0.2 * L / SLOW, "interface as the waves leave"),
     marks=wave_marks("layer_adjustment", 1e-2, 0.012, ""),
     resolutions=(32, 64, 128),
     quick=(24, 48),
     norm="energy of all layers, relative, after 0.2 L / c",
-    twin=_wave_twin("xy", layer_adjustment),
 )

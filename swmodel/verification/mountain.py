@@ -35,11 +35,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dynamics.momentum import ArakawaLamb
-from ..fields.state import State
-from ..models.shallow_water import ShallowWater
-from ..stepping.explicit import RK4
-from .case import Case, Mark, Outcome, Panel, Twin, convergence, order
+import swmodel as sw
+
+from .case import Case, Mark, Outcome, Twin, convergence, errors_panel, order
 from .sphere import DAY, OMEGA, RADIUS, WILLIAMSON, G, advanced, map_of, sphere_model, weighted_l2
 
 Function = Callable[[Any, Any], Any]
@@ -182,14 +180,9 @@ class Spectral:
         across = space.project(1j * m * waves[..., :4], table, 1) / RADIUS
         up = space.project(waves[..., :4], slope, 1) / RADIUS
         head = space.project(waves[..., 4:], table)[..., 0] + G * (state[..., 2] + self.ground)
-        return np.stack(
-            [
-                up[..., 1] - across[..., 0],
-                across[..., 1] + up[..., 0] - space.laplacian[:, 0] * head,
-                up[..., 3] - across[..., 2],
-            ],
-            axis=-1,
-        )
+        vorticity, height = up[..., 1] - across[..., 0], up[..., 3] - across[..., 2]
+        divergence = across[..., 1] + up[..., 0] - space.laplacian[:, 0] * head
+        return np.stack([vorticity, divergence, height], axis=-1)
 
 
 def advance(equations: Spectral, state: np.ndarray, seconds: float, dt: float) -> np.ndarray:
@@ -221,17 +214,13 @@ def _error(n):
     return weighted_l2(model, found, exact), map_of("error of h after 5 days", model, found - exact, "m")
 
 
-def _measure(resolutions: tuple) -> Outcome:
-    return convergence("w2", resolutions, _error)
-
-
 Case(
     name="w2",
     title="Steady zonal flow",
     tests="geostrophic balance from pole to pole; along the grid (alpha = 0)",
     **WILLIAMSON,
     equation="u = u0 cos(phi),  g h = g h0 - (a Omega u0 + u0^2 / 2) sin^2(phi)",
-    measure=_measure,
+    measure=lambda resolutions: convergence("w2", resolutions, _error),
     marks=(
         Mark("w2_l2", "l2 error of h after 5 days, at 1.5 degrees", most=1e-3),
         Mark("w2_order", "order of convergence", least=1.9),
@@ -239,7 +228,7 @@ Case(
     resolutions=(60, 120, 240),
     quick=(60, 120),
     norm="l2 of h, relative, after 5 days",
-    twin=lambda: Twin(*_start(16), RK4(1200.0)),
+    twin=lambda: Twin(*_start(16), sw.RK4(1200.0)),
 )
 
 
@@ -259,9 +248,9 @@ def zonal_level(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
     return -(RADIUS * OMEGA * U5 + U5**2 / 2) / G * np.sin(np.deg2rad(latitude)) ** 2 + 0.0 * longitude
 
 
-def over_mountain(n: int) -> tuple[ShallowWater, State]:
+def over_mountain(n: int) -> tuple[sw.ShallowWater, sw.State]:
     """The model and the first state of test 5."""
-    model = sphere_model(n, lambda x, y: H5 - mountain(x, y), momentum=ArakawaLamb())
+    model = sphere_model(n, lambda x, y: H5 - mountain(x, y), momentum=sw.ArakawaLamb())
     return model, model.state(u=lambda x, y: U5 * np.cos(np.deg2rad(y)) + 0.0 * x, eta=zonal_level)
 
 
@@ -282,7 +271,7 @@ def wave_vorticity(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
     return np.sin(y) * K6 * (2.0 - (r**2 + 3 * r + 2) * np.cos(y) ** r * np.cos(r * x))
 
 
-def rossby_haurwitz(n: int) -> tuple[ShallowWater, State]:
+def rossby_haurwitz(n: int) -> tuple[sw.ShallowWater, sw.State]:
     """The model and the first state of test 6, equations 141 to 149."""
     r, k, w = WAVE, K6, K6
 
@@ -304,7 +293,7 @@ MEAN = {"w5": H5, "w6": H6}
 TRUNCATION = {"w5": (63, 900.0), "w6": (106, 350.0)}  # of the reference, and its time step [s]
 
 
-def height(name: str, n: int) -> tuple[ShallowWater, np.ndarray]:
+def height(name: str, n: int) -> tuple[sw.ShallowWater, np.ndarray]:
     """(the model, the height of the surface [m] (n / 2, n)) at the end of test 5 or 6."""
     model, state = STARTS[name](n)
     return model, np.asarray(advanced(model, state, DAYS[name] * DAY).eta) + MEAN[name]
@@ -324,7 +313,7 @@ def reference(name: str, largest: int, dt: float) -> tuple[Harmonics, np.ndarray
     return harmonics, advance(equations, state, DAYS[name] * DAY, dt)[..., 2] + equations.ground
 
 
-def errors(name: str, resolutions: tuple) -> tuple[ShallowWater, np.ndarray, list[float]]:
+def errors(name: str, resolutions: tuple) -> tuple[sw.ShallowWater, np.ndarray, list[float]]:
     """(the finest model, its height of the surface [m], the l2 error at each resolution)."""
     harmonics, coefficients = reference(name, *TRUNCATION[name])
     runs = [height(name, n) for n in resolutions]
@@ -334,13 +323,7 @@ def errors(name: str, resolutions: tuple) -> tuple[ShallowWater, np.ndarray, lis
 
 def _compare_with_series(name, resolutions):
     model, found, sizes = errors(name, resolutions)
-    slope = [sizes[0] * (resolutions[0] / n) ** 2 for n in resolutions]
-    drawn = Panel(
-        "relative error",
-        "errors",
-        {"error": (resolutions, sizes), "order 2": (resolutions, slope)},
-        labels=("cells round the equator", ""),
-    )
+    drawn = errors_panel(resolutions, sizes, "cells round the equator")
     values = {f"{name}_l2_{n}": size for n, size in zip(resolutions, sizes)}
     values[f"{name}_order"] = order(resolutions, sizes)
     return Outcome(values, [map_of(f"height of the surface on day {DAYS[name]}", model, found, "m"), drawn])
@@ -365,7 +348,7 @@ def _case(name, title, tests, equation, gme, limits, least):
         resolutions=(72, 144, 288),
         quick=(36, 72, 144),
         norm=f"l2 of h, relative, on day {DAYS[name]}, against a spectral solver",
-        twin=lambda: Twin(*STARTS[name](16), RK4(900.0)),
+        twin=lambda: Twin(*STARTS[name](16), sw.RK4(900.0)),
     )
 
 

@@ -8,26 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..dynamics.conserving import MomentumConserving
-from ..dynamics.momentum import FPlane
-from ..dynamics.tracers import Tracer
-from ..dynamics.wetting import WettingDrying
-from ..fields.state import State
-from ..grids.grid import CartesianGrid
-from ..nests.family import Family
-from ..nests.nest import Nest
-from ..simulation.nested import NestedSimulation
-from ..stepping.explicit import SSPRK3, TimeStepper
-from ..stepping.forward_backward import ForwardBackward
+import swmodel as sw
+
 from .case import Case, Mark, Outcome
 from .nests import BERGER
 
 NX, NY, DX = 40, 36, 1000.0
 NOISE = 5e-4  # [m]
 LEVEL = 0.37  # of the surface at rest [m]; not 0, so that means and interpolation have to round
-FIXED: dict[str, Any] = {"coriolis": FPlane(1e-4)}
-MOVING: dict[str, Any] = {"wetting": WettingDrying(), "momentum": MomentumConserving()}
-FB, SSP = ForwardBackward(dt=8.0), SSPRK3(dt=20.0)
+FIXED: dict[str, Any] = {"coriolis": sw.FPlane(1e-4)}
+MOVING: dict[str, Any] = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving()}
+FB, SSP = sw.ForwardBackward(dt=8.0), sw.SSPRK3(dt=20.0)
 
 
 def _random(x, y, seed):
@@ -66,19 +57,19 @@ def _of_nest(depth, spacing, west, east, south, north):
     return floor
 
 
-def _family(depth: Callable, own: bool = True, **options: Any) -> Family:
+def _family(depth: Callable, own: bool = True, **options: Any) -> sw.Family:
     """Three grids of ratios 3 and 2. Each cell has its `own` depth but along the borders, or that of the outer grid."""
     nests, spacing, inside = [], DX, None
     for name, ratio, x, y in (("harbour", 3, (12e3, 29e3), (10e3, 26e3)), ("quay", 2, (17e3, 25e3), (15e3, 22e3))):
         floor = _of_nest(depth, spacing, *x, *y) if own else None
-        nests.append(Nest(name, x=x, y=y, ratio=ratio, depth=floor, inside=inside))
+        nests.append(sw.Nest(name, x=x, y=y, ratio=ratio, depth=floor, inside=inside))
         spacing, inside = spacing / ratio, name
-    grid = CartesianGrid(NX, NY, (0.0, NX * DX), (0.0, NY * DX))
+    grid = sw.CartesianGrid(NX, NY, (0.0, NX * DX), (0.0, NY * DX))
     options = {"dtype": "float64", "communicator": "serial", **options}
-    return Family(grid, depth, nests, **options)
+    return sw.Family(grid, depth, nests, **options)
 
 
-def _wet(family: Family, states: dict[str, State]) -> dict[str, np.ndarray]:
+def _wet(family: sw.Family, states: dict[str, sw.State]) -> dict[str, np.ndarray]:
     """{grid: (ny, nx) bool} cells with more than 1 mm of water."""
     return {
         name: model.wet & (np.asarray(states[name].eta, float) + model.depth > 1e-3)
@@ -86,26 +77,26 @@ def _wet(family: Family, states: dict[str, State]) -> dict[str, np.ndarray]:
     }
 
 
-def largest_change(family: Family, stepper: TimeStepper, steps: int) -> tuple[float, float]:
+def largest_change(family: sw.Family, stepper: sw.TimeStepper, steps: int) -> tuple[float, float]:
     """The largest |eta - LEVEL| [m] in water and the largest |u| or |v| [m s-1] of all grids, after steps from rest."""
     start = family.states(eta=LEVEL)
-    end, wet = NestedSimulation(family, start, stepper).run(steps=steps), _wet(family, start)
+    end, wet = sw.NestedSimulation(family, start, stepper).run(steps=steps), _wet(family, start)
     elevation = max(np.abs(np.asarray(end[name].eta, float) - LEVEL)[wet[name]].max() for name in end)
     speed = max(np.abs(np.asarray(state[p], float)).max() for state in end.values() for p in "uv")
     return float(elevation), float(speed)
 
 
-def volume_change(family: Family, stepper: TimeStepper, steps: int) -> float:
+def volume_change(family: sw.Family, stepper: sw.TimeStepper, steps: int) -> float:
     """The relative change of the volume of a bump in all grids, each place counted in its finest one."""
     start = family.states(eta=_bump)
-    end = NestedSimulation(family, start, stepper).run(steps=steps)
+    end = sw.NestedSimulation(family, start, stepper).run(steps=steps)
     return family.volume(end) / family.volume(start) - 1.0
 
 
-def content_change(family: Family, stepper: TimeStepper, steps: int) -> tuple[float, float]:
+def content_change(family: sw.Family, stepper: sw.TimeStepper, steps: int) -> tuple[float, float]:
     """(the relative change of the content of a dye in all grids, the largest |c - 1| of a tracer with c = 1)."""
     start = family.states(eta=_bump)
-    end = NestedSimulation(family, start, stepper).run(steps=steps)
+    end = sw.NestedSimulation(family, start, stepper).run(steps=steps)
     difference = 0.0
     for name, wet in _wet(family, end).items():
         thickness = np.asarray(end[name].eta, float) + np.asarray(family.models[name].sea_floor.water)
@@ -134,7 +125,7 @@ def _mass(resolutions: tuple) -> Outcome:
 
 
 def _tracer(resolutions: tuple) -> Outcome:
-    tracer: Any = Tracer
+    tracer: Any = sw.Tracer
     tracers, values = (tracer("dye", initial=_bump, diffusivity=1.0), tracer("one", initial=1.0)), {}
     for name, depth, own, options, stepper, steps in (
         ("fixed", rough, False, FIXED, FB, resolutions[0]),
@@ -157,10 +148,10 @@ def noise_after(steps: int, difference: float, blend: int = 0) -> float:
     def depth(x, y):
         return 150.0 * (1.0 + difference * (_random(x, y, 4.0) - 0.5))
 
-    nest = Nest("harbour", x=(12e3, 29e3), y=(10e3, 26e3), ratio=3, depth=depth, blend=blend)
-    grid = CartesianGrid(NX, NY, (0.0, NX * DX), (0.0, NY * DX))
-    family = Family(grid, depth, [nest], linear=True, dtype="float64", communicator="serial")
-    end = NestedSimulation(family, family.states(eta=lambda x, y: NOISE * (2 * _random(x, y, 5.0) - 1)), FB).run(
+    nest = sw.Nest("harbour", x=(12e3, 29e3), y=(10e3, 26e3), ratio=3, depth=depth, blend=blend)
+    grid = sw.CartesianGrid(NX, NY, (0.0, NX * DX), (0.0, NY * DX))
+    family = sw.Family(grid, depth, [nest], linear=True, dtype="float64", communicator="serial")
+    end = sw.NestedSimulation(family, family.states(eta=lambda x, y: NOISE * (2 * _random(x, y, 5.0) - 1)), FB).run(
         steps=steps
     )
     return max(float(np.abs(np.asarray(state.eta)).max()) for state in end.values()) / NOISE

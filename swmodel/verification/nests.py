@@ -20,19 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dynamics.momentum import FPlane
-from ..grids.grid import CartesianGrid
-from ..models.shallow_water import ShallowWater
-from ..nests.family import Family
-from ..nests.nest import Nest
-from ..simulation.nested import NestedSimulation
-from ..simulation.simulation import Simulation
-from ..stepping.explicit import RK4
-from ..stepping.forward_backward import ForwardBackward
+import swmodel as sw
+
 from .case import Case, Mark, Outcome, Panel, convergence, map_in_km, relative_l2
+from .waves import F, PlaneWave
 
 BERGER: Any = {"group": "nests", "source": "Berger and Colella (1989)", "doi": "10.1016/0021-9991(89)90035-1"}
-G, H, F = 9.81, 100.0, 1e-4
+G, H = 9.81, 100.0
 C = np.sqrt(G * H)
 
 # -- reflection --------------------------------------------------------------------------------------------------------
@@ -67,13 +61,13 @@ def sent_back(ratio: int, length: int = 20) -> tuple[float, float, Panel]:
     Returns:
         Both amplitudes, and a Panel of the difference when the wave has left.
     """
-    grid = CartesianGrid(520, ROWS, (0.0, 520 * DX), (0.0, ROWS * DX), "y")
-    nest = Nest("box", x=(WEST * DX, EAST * DX), y=(8 * DX, 40 * DX), ratio=ratio)
+    grid = sw.CartesianGrid(520, ROWS, (0.0, 520 * DX), (0.0, ROWS * DX), "y")
+    nest = sw.Nest("box", x=(WEST * DX, EAST * DX), y=(8 * DX, 40 * DX), ratio=ratio)
     options = {"gravity": G, "linear": True, "communicator": "serial", "dtype": "float64"}
-    stepper, wave = ForwardBackward(COURANT * DX / C), _packet(length)
-    family, alone = Family(grid, H, [nest], **options), ShallowWater(grid, H, **options)
-    nested = NestedSimulation(family, family.states(**wave), stepper)
-    single = Simulation(alone, alone.state(**wave), stepper)
+    stepper, wave = sw.ForwardBackward(COURANT * DX / C), _packet(length)
+    family, alone = sw.Family(grid, H, [nest], **options), sw.ShallowWater(grid, H, **options)
+    nested = sw.NestedSimulation(family, family.states(**wave), stepper)
+    single = sw.Simulation(alone, alone.state(**wave), stepper)
     found, difference = [], np.zeros(grid.shape)
     for run, (west, east) in ((IN, (START - 50, WEST - 5)), (OUT, (WEST - 90, WEST - 5))):
         steps = round(run / COURANT) - single.step
@@ -114,33 +108,23 @@ Case(
 # -- order of convergence ----------------------------------------------------------------------------------------------
 
 SIDE = 1e6  # of the periodic square [m]
-WAVENUMBERS = 2 * np.pi / SIDE, 4 * np.pi / SIDE
-OMEGA = np.sqrt(F**2 + C**2 * sum(k**2 for k in WAVENUMBERS))
+WAVE = PlaneWave(SIDE, G, C)
 WEIGHTS = {"u": np.sqrt(H), "v": np.sqrt(H), "eta": np.sqrt(G)}  # squared, those of energy
-
-
-def plane_wave(x: np.ndarray, y: np.ndarray, t: float) -> dict[str, np.ndarray]:
-    """{name: field} of a wave of amplitude 1 m on the rotating plane."""
-    (k, l), size = WAVENUMBERS, G / (OMEGA**2 - F**2)
-    phase = k * x + l * y - OMEGA * t
-    u = size * (OMEGA * k * np.cos(phase) - F * l * np.sin(phase))
-    v = size * (OMEGA * l * np.cos(phase) + F * k * np.sin(phase))
-    return {"u": u, "v": v, "eta": np.cos(phase)}
 
 
 def inside_error(n: int) -> tuple[float, Panel]:
     """The error in the box of a nest of ratio 3 after a period, in the norm of energy, on n x n outer cells."""
-    grid = CartesianGrid(n, n, (0.0, SIDE), (0.0, SIDE), "xy")
-    nest = Nest("box", x=(0.375 * SIDE, 0.625 * SIDE), y=(0.375 * SIDE, 0.625 * SIDE), ratio=3)
-    options = {"gravity": G, "coriolis": FPlane(F), "linear": True, "communicator": "serial", "dtype": "float64"}
-    family = Family(grid, H, [nest], **options)
+    grid = sw.CartesianGrid(n, n, (0.0, SIDE), (0.0, SIDE), "xy")
+    nest = sw.Nest("box", x=(0.375 * SIDE, 0.625 * SIDE), y=(0.375 * SIDE, 0.625 * SIDE), ratio=3)
+    options = {"gravity": G, "coriolis": sw.FPlane(F), "linear": True, "communicator": "serial", "dtype": "float64"}
+    family = sw.Family(grid, H, [nest], **options)
 
     def states(t):
-        return family.states(**{name: lambda x, y, name=name: plane_wave(x, y, t)[name] for name in WEIGHTS})
+        return family.states(**{name: lambda x, y, k=k: WAVE.fields(x, y, t)[k] for k, name in enumerate(WEIGHTS)})
 
-    period = 2 * np.pi / OMEGA
+    period = 2 * np.pi / WAVE.omega
     steps = int(np.ceil(period * C * n / (0.5 * SIDE)))
-    end = NestedSimulation(family, states(0.0), RK4(period / steps)).run(steps=steps)["box"]
+    end = sw.NestedSimulation(family, states(0.0), sw.RK4(period / steps)).run(steps=steps)["box"]
     width = family.places["box"].width
     box = slice(width, -width), slice(width, -width)
     stacked = [
@@ -242,20 +226,20 @@ def vortex_errors(n: int, ratio: int | None = None) -> tuple[np.ndarray, np.ndar
         n: the number of (outer) cells along a side.
         ratio: of the nest; None for a run without a nest, of which eta is that of all cells.
     """
-    grid = CartesianGrid(n, n, (0.0, VORTEX_SIDE), (0.0, VORTEX_SIDE), "xy")
+    grid = sw.CartesianGrid(n, n, (0.0, VORTEX_SIDE), (0.0, VORTEX_SIDE), "xy")
     longest = VORTEX_COURANT * VORTEX_SIDE / n / (np.sqrt(G * H) + CURRENT)
     steps = int(np.ceil(HALF_PERIOD / TIMES / longest))
-    stepper = ForwardBackward(HALF_PERIOD / TIMES / steps)
-    options: dict[str, Any] = {"gravity": G, "coriolis": FPlane(F), "communicator": "serial", "dtype": "float64"}
+    stepper = sw.ForwardBackward(HALF_PERIOD / TIMES / steps)
+    options: dict[str, Any] = {"gravity": G, "coriolis": sw.FPlane(F), "communicator": "serial", "dtype": "float64"}
     run: Any
     family: Any = None
     if ratio is None:
-        model = ShallowWater(grid, H, **options)
-        run, models = Simulation(model, model.state(**_start()), stepper), {"": model}
+        model = sw.ShallowWater(grid, H, **options)
+        run, models = sw.Simulation(model, model.state(**_start()), stepper), {"": model}
         weights = {"": grid.area_h + np.zeros(grid.shape)}
     else:
-        family = Family(grid, H, [Nest("box", x=BOX[0], y=BOX[1], ratio=ratio)], **options)
-        run, models = NestedSimulation(family, family.states(**_start()), stepper), family.models
+        family = sw.Family(grid, H, [sw.Nest("box", x=BOX[0], y=BOX[1], ratio=ratio)], **options)
+        run, models = sw.NestedSimulation(family, family.states(**_start()), stepper), family.models
         weights = {name: model.grid.area_h * family.counted(name) for name, model in models.items()}
     track, strength, states = [], [], {}
     for k in range(1, TIMES + 1):

@@ -28,23 +28,15 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import swmodel as sw
+
 from ..dynamics.clock import Time
-from ..dynamics.cores import Discretisation, FiniteDifferences
+from ..dynamics.cores import Discretisation
 from ..dynamics.layer import LayerFlow
-from ..dynamics.momentum import ArakawaLamb, BetaPlane, EnergyConserving, EnstrophyConserving, FPlane
-from ..dynamics.pseudo_spectral import PseudoSpectral
-from ..dynamics.terms import Term
 from ..fields.field import Value
-from ..fields.parameters import parameter
-from ..fields.state import State
-from ..grids.grid import CartesianGrid
-from ..models.shallow_water import ShallowWater
-from ..parallel import SerialCommunicator
 from ..runtime.compilation import jit
-from ..simulation.simulation import Simulation
-from ..stepping.explicit import RK4
 from ..stepping.loop import integrate
-from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
+from .case import SQUARES, Case, Flow, Mark, Outcome, Panel, Twin, convergence, on_points
 from .waves import BISHNU, wave_marks
 
 L, H, G = 1.0e6, 1000.0, 9.81
@@ -88,12 +80,12 @@ def rates(fields: dict[str, Callable], f: float) -> dict[str, Callable]:
     }
 
 
-class Source(Term):
+class Source(sw.Term):
     """The sources that keep a manufactured solution steady."""
 
-    u: jax.Array = parameter("u", "m s-2")
-    v: jax.Array = parameter("v", "m s-2")
-    eta: jax.Array = parameter("h", "m s-1")
+    u: jax.Array = sw.parameter("u", "m s-2")
+    v: jax.Array = sw.parameter("v", "m s-2")
+    eta: jax.Array = sw.parameter("h", "m s-1")
 
     def __call__(self, flow: LayerFlow, time: Time) -> tuple:
         return self.u, self.v
@@ -102,41 +94,39 @@ class Source(Term):
         return self.eta
 
 
-def steady_model(n: int, periodic: str, f: float, core: Discretisation, **options: Any) -> tuple[ShallowWater, State]:
+def steady_model(
+    n: int, periodic: str, f: float, core: Discretisation, **options: Any
+) -> tuple[sw.ShallowWater, sw.State]:
     """(the model with the sources, the State that they keep steady)."""
-    grid = CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
-    fields = smooth("".join(axis for axis in "xy" if axis not in periodic))
-    points = {
-        name: [jnp.broadcast_to(c, grid.shape) for c in grid.coordinates("h" if name == "eta" else name)]
-        for name in ("u", "v", "eta")
-    }
-    exact = State(*(fields[name](*at) for name, at in points.items()))
+    grid = sw.CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
+    fields, names = smooth("".join(axis for axis in "xy" if axis not in periodic)), ("u", "v", "eta")
+    points = {name: [jnp.broadcast_to(c, grid.shape) for c in grid.coordinates(at)] for name, at in zip(names, "uvh")}
+    exact = sw.State(*(fields[name](*at) for name, at in points.items()))
     source = Source(*(-rate(*points[name]) for name, rate in rates(fields, f).items()))
-    model = ShallowWater(
-        grid,
-        fields["depth"],
-        coriolis=FPlane(f),
-        forcing=(source,),
-        core=core,
-        communicator=SerialCommunicator(),
-        **options,
-    )
-    return model, exact
+    given: Any = {"coriolis": sw.FPlane(f), "forcing": (source,), "core": core, "communicator": "serial"}
+    return sw.ShallowWater(grid, fields["depth"], **given, **options), exact
 
 
 def drift(n: int, periodic: str, f: float, core: Discretisation) -> float:
     """The change of the solution in ten steps, which are ten minutes, relative to the largest value of each field."""
     model, exact = steady_model(n, periodic, f, core, engine="arrays")
-    stepper = RK4(DT)
+    stepper = sw.RK4(DT)
     final, _ = run(model.dynamics(stepper), stepper, exact, STEPS)
     return max(float(jnp.abs(a - b).max() / jnp.abs(b).max()) for a, b in zip(*map(jax.tree.leaves, (final, exact))))
 
 
-def _error(n):
-    """The error after an hour and a half, in which a wave crosses half of the square, and a map."""
-    model, exact = steady_model(n, "xy", 1e-4, FiniteDifferences())
-    dt = 0.4 * L / n / np.sqrt(1.3 * G * H)
-    return error_at(0.5 * L / np.sqrt(G * H), model, lambda t: exact, dt, "elevation")
+def _steady(n):
+    return steady_model(n, "xy", 1e-4, sw.FiniteDifferences())
+
+
+STEADY = Flow(  # for an hour and a half, in which a wave crosses half of the square
+    lambda n: _steady(n)[0],
+    lambda model, t: _steady(model.grid.nx)[1],
+    0.5 * L / np.sqrt(G * H),
+    0.4 * L / np.sqrt(1.3 * G * H),
+    "elevation",
+    300.0,
+)
 
 
 Case(
@@ -146,11 +136,11 @@ Case(
     **BISHNU,
     equation="u, v, eta and H of the form a exp(b [cos(2 pi x / L - p) + cos(2 pi y / L - q)]); sources keep them "
     "steady",
-    measure=lambda resolutions: convergence("manufactured", resolutions, _error),
+    measure=lambda resolutions: convergence("manufactured", resolutions, STEADY.error),
     marks=wave_marks("manufactured", 5e-3, 5e-3),
     **SQUARES,
     norm="energy, relative, when a wave has crossed half of the square",
-    twin=lambda: Twin(*steady_model(8, "xy", 1e-4, FiniteDifferences()), RK4(300.0)),
+    twin=STEADY.twin,
 )
 
 
@@ -158,8 +148,8 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     print("| cells | finite differences | doubly periodic | channel | closed box |\n|---|---|---|---|---|")
     for n in (8, 12, 16, 24, 32, 48):
-        row = [drift(n, "xy", 1e-4, FiniteDifferences())]
-        row += [drift(n, sides, 1e-4 if sides == "xy" else 0.0, PseudoSpectral()) for sides in ("xy", "x", "")]
+        row = [drift(n, "xy", 1e-4, sw.FiniteDifferences())]
+        row += [drift(n, sides, 1e-4 if sides == "xy" else 0.0, sw.PseudoSpectral()) for sides in ("xy", "x", "")]
         print(f"| {n}² | " + " | ".join(f"{value:.1e}" for value in row) + " |", flush=True)
 
 
@@ -171,10 +161,10 @@ B = 0.394
 CELL, SOLITON_STEP, FIRST, LAST = 0.25, 0.1, 10.0, 40.0
 THEORY = 1 / 3 + 0.395 * B**2
 FORMS: dict[str, dict[str, Any]] = {
-    "energy": {"momentum": EnergyConserving()},
-    "arakawa_lamb": {"momentum": ArakawaLamb()},
-    "enstrophy": {"momentum": EnstrophyConserving()},
-    "spectral": {"core": PseudoSpectral()},
+    "energy": {"momentum": sw.EnergyConserving()},
+    "arakawa_lamb": {"momentum": sw.ArakawaLamb()},
+    "enstrophy": {"momentum": sw.EnstrophyConserving()},
+    "spectral": {"core": sw.PseudoSpectral()},
 }
 
 
@@ -195,23 +185,16 @@ def crest(eta: np.ndarray, x: np.ndarray) -> float:
 
 
 def _model(nx, ny, **options):
-    grid = CartesianGrid(nx, ny, (-0.5 * CELL * nx, 0.5 * CELL * nx), (-0.5 * CELL * ny, 0.5 * CELL * ny), "x")
-    return ShallowWater(
-        grid,
-        1.0,
-        gravity=1.0,
-        coriolis=BetaPlane(0.0, 1.0),
-        least_thickness=0.0,
-        communicator="serial",
-        **options,
-    )
+    grid = sw.CartesianGrid(nx, ny, (-0.5 * CELL * nx, 0.5 * CELL * nx), (-0.5 * CELL * ny, 0.5 * CELL * ny), "x")
+    beta = sw.BetaPlane(0.0, 1.0)
+    return sw.ShallowWater(grid, 1.0, gravity=1.0, coriolis=beta, least_thickness=0.0, communicator="serial", **options)
 
 
 def speed(**options: Any) -> tuple[float, Panel]:
     """The speed of the crest to the west, and a map at the end."""
     model = _model(192, 64, **options)
     x, places = model.grid.x_centres, []
-    simulation = Simulation(model, on_points(model, start), RK4(SOLITON_STEP))
+    simulation = sw.Simulation(model, on_points(model, start), sw.RK4(SOLITON_STEP))
     for duration in (FIRST, LAST - FIRST):
         state = simulation.run(steps=round(duration / SOLITON_STEP))
         places.append(crest(state.eta, x))
@@ -221,16 +204,13 @@ def speed(**options: Any) -> tuple[float, Panel]:
 
 
 def _measure_speed(forms: tuple) -> Outcome:
-    found, panels = {}, []
-    for name in forms:
-        found[f"soliton_speed_{name}"], panel = speed(**FORMS[name])
-        panels.append(panel)
-    return Outcome(found, panels[:1])
+    found = {name: speed(**FORMS[name]) for name in forms}
+    return Outcome({f"soliton_speed_{name}": value for name, (value, _) in found.items()}, [found[forms[0]][1]])
 
 
 def _soliton_twin():
     model = _model(32, 16)
-    return Twin(model, on_points(model, start), RK4(SOLITON_STEP))
+    return Twin(model, on_points(model, start), sw.RK4(SOLITON_STEP))
 
 
 Case(
@@ -266,13 +246,13 @@ RADII = (0.4, 0.8, 1.3)  # of the releases, in radii of the vortex
 
 def _vortex(n):
     """(model, its steady state, centre (x, y), radius) of n x n cells; the centre is at no symmetric place [m]."""
-    grid = CartesianGrid(n, n, (0.0, n * VORTEX_CELL), (0.0, n * VORTEX_CELL))
+    grid = sw.CartesianGrid(n, n, (0.0, n * VORTEX_CELL), (0.0, n * VORTEX_CELL))
     centre, radius = ((0.5 * n + 0.3) * VORTEX_CELL, (0.5 * n - 0.2) * VORTEX_CELL), n * VORTEX_CELL / 6.0
     x, y = grid.x_edges[None, :] - centre[0], grid.y_edges[:, None] - centre[1]
     share, end = (x**2 + y**2) / radius**2, (0.5 * n - 1.5) ** 2 * VORTEX_CELL**2 / radius**2
     psi = -SPEED * radius * np.where(share < end, np.exp(-share) - np.exp(-end), 0.0)
     u, v = -np.diff(psi, axis=0)[:, 1:] / VORTEX_CELL, np.diff(psi, axis=1)[1:] / VORTEX_CELL
-    model = ShallowWater(grid, DEPTH, coriolis=FPlane(F), linear=True, communicator="serial")
+    model = sw.ShallowWater(grid, DEPTH, coriolis=sw.FPlane(F), linear=True, communicator="serial")
     around = 0.25 * (psi[1:, 1:] + psi[1:, :-1] + psi[:-1, 1:] + psi[:-1, :-1])
     return model, model.state(u, v, F / model.gravity * around), centre, radius
 
@@ -280,16 +260,12 @@ def _vortex(n):
 def closure(n: int) -> tuple[float, Panel]:
     """(the largest distance of a first return from the release, as a share of the way round, a map of the tracks)."""
     model, state, centre, radius = _vortex(n)
-    middle = [
-        (np.floor(0.5 * n + share * radius / VORTEX_CELL) + 0.5) * VORTEX_CELL for share in RADII
-    ]  # of cells, without a kink
+    middle = [(np.floor(0.5 * n + share * radius / VORTEX_CELL) + 0.5) * VORTEX_CELL for share in RADII]  # of cells
     steps = int(1.2 * 2 * np.pi * max(RADII) * radius / (0.35 * SPEED * DRIFTER_STEP))
     with tempfile.TemporaryDirectory() as folder:
-        simulation = Simulation(model, state, RK4(DRIFTER_STEP))
-        simulation.drifters(
-            Path(folder) / "drifters.nc", DRIFTER_STEP, [(x, (0.5 * n + 0.5) * VORTEX_CELL) for x in middle]
-        )
-        simulation.run(steps=steps)
+        simulation = sw.Simulation(model, state, sw.RK4(DRIFTER_STEP))
+        releases = [(x, (0.5 * n + 0.5) * VORTEX_CELL) for x in middle]
+        simulation.drifters(Path(folder) / "drifters.nc", DRIFTER_STEP, releases).run(steps=steps)
         with xr.open_dataset(Path(folder) / "drifters.nc") as dataset:
             tracks = dataset["x"].values + 1j * dataset["y"].values
     found = [_closure(track, complex(*centre)) for track in tracks]

@@ -23,11 +23,9 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
-from ..dynamics.momentum import BetaPlane, FPlane
-from ..grids.grid import CartesianGrid
-from ..models.shallow_water import ShallowWater
-from ..stepping.explicit import RK4
-from .case import SQUARES, Case, Mark, Outcome, Panel, Twin, convergence, error_at, on_points
+import swmodel as sw
+
+from .case import SQUARES, Case, Flow, Mark, Outcome, convergence, of_functions
 
 F, G, H, L = 1e-4, 10.0, 1000.0, 5e6  # [s-1], [m s-2], [m], [m]
 C = np.sqrt(G * H)
@@ -45,26 +43,15 @@ def wave_marks(name: str, most: float, quick: float, published: str = SECOND) ->
 
 
 def _model(n, periodic):
-    grid = CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
-    return ShallowWater(grid, H, gravity=G, coriolis=FPlane(F), linear=True, communicator="serial")
+    grid = sw.CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
+    return sw.ShallowWater(grid, H, gravity=G, coriolis=sw.FPlane(F), linear=True, communicator="serial")
 
 
-def _converging(name, periodic, exact, end, title):
-    """The function `measure` of a Case: the error at time `end` of exact(x, y, t) -> (u, v, eta), and a map of eta."""
-
-    def error(n):
-        model = _model(n, periodic)
-        return error_at(end, model, lambda t: on_points(model, lambda x, y: exact(x, y, t)), 0.5 * L / n / C, title)
-
-    return lambda resolutions: convergence(name, resolutions, error)
-
-
-def _twin(periodic, exact):
-    def make():
-        model = _model(8, periodic)
-        return Twin(model, on_points(model, lambda x, y: exact(x, y, 0.0)), RK4(600.0))
-
-    return make
+def _case(name, periodic, exact, end, map_title, **declared):
+    """Register the case of a solution exact(x, y, t) -> (u, v, eta), whose error is that at the time `end` [s]."""
+    flow = Flow(lambda n: _model(n, periodic), of_functions(exact), end, 0.5 * L / C, map_title, 600.0)
+    measure = lambda resolutions: convergence(name, resolutions, flow.error)  # noqa: E731
+    Case(name=name, measure=measure, **SQUARES, twin=flow.twin, **declared)
 
 
 # -- coastal Kelvin wave ----------------------------------------------------------------------------------------------
@@ -76,84 +63,105 @@ def kelvin(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
     return 0.0 * eta, -C / H * eta, eta
 
 
-Case(
-    name="kelvin",
+_case(
+    "kelvin",
+    "y",
+    kelvin,
+    0.5 * L / C,
+    "elevation after half a period",
     title="Coastal Kelvin wave",
     tests="pressure gradient against the Coriolis force at a wall",
     **BISHNU,
     equation="eta = sum_m cos(2 pi m (y + c t) / L) exp(-x f / c),  v = - c eta / H,  u = 0;  c^2 = g H",
-    measure=_converging("kelvin", "y", kelvin, 0.5 * L / C, "elevation after half a period"),
     marks=wave_marks("kelvin", 5e-3, 0.035),
-    **SQUARES,
     norm="energy, relative, at half a period",
-    twin=_twin("y", kelvin),
 )
 
 
 # -- inertia-gravity wave ---------------------------------------------------------------------------------------------
 
-WAVENUMBERS = (2 * np.pi / L, 4 * np.pi / L)
-OMEGA = np.sqrt(F**2 + C**2 * sum(k**2 for k in WAVENUMBERS))
+
+@dataclasses.dataclass(frozen=True)
+class PlaneWave:
+    """A wave of amplitude 1 m on a square of a length [m], over a flat bottom and f = F."""
+
+    length: float = L
+    gravity: float = G
+    celerity: float = C
+
+    @property
+    def wavenumbers(self) -> tuple[float, float]:
+        return 2 * np.pi / self.length, 4 * np.pi / self.length
+
+    @property
+    def omega(self) -> float:
+        """The frequency [s-1]."""
+        return np.sqrt(F**2 + self.celerity**2 * sum(k**2 for k in self.wavenumbers))
+
+    def fields(self, x: np.ndarray, y: np.ndarray, t: float) -> tuple:
+        """(u, v, eta)."""
+        (k, l), omega = self.wavenumbers, self.omega
+        phase, size = k * x + l * y - omega * t, self.gravity / (omega**2 - F**2)
+        u = size * (omega * k * np.cos(phase) - F * l * np.sin(phase))
+        v = size * (omega * l * np.cos(phase) + F * k * np.sin(phase))
+        return u, v, np.cos(phase)
 
 
-def inertia_gravity(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
-    """A plane wave of amplitude 1 m."""
-    k, l = WAVENUMBERS
-    phase = k * x + l * y - OMEGA * t
-    size = G / (OMEGA**2 - F**2)
-    u = size * (OMEGA * k * np.cos(phase) - F * l * np.sin(phase))
-    v = size * (OMEGA * l * np.cos(phase) + F * k * np.sin(phase))
-    return u, v, np.cos(phase)
-
-
-Case(
-    name="inertia_gravity",
+_case(
+    "inertia_gravity",
+    "xy",
+    PlaneWave().fields,
+    2 * np.pi / PlaneWave().omega,
+    "elevation after a period",
     title="Inertia-gravity wave",
     tests="dispersion by rotation, doubly periodic",
     **BISHNU,
     equation="omega^2 = f^2 + g H (k^2 + l^2),  eta = cos(k x + l y - omega t)",
-    measure=_converging("inertia_gravity", "xy", inertia_gravity, 2 * np.pi / OMEGA, "elevation after a period"),
     marks=wave_marks("inertia_gravity", 1.5e-2, 0.055),
-    **SQUARES,
     norm="energy, relative, after a period",
-    twin=_twin("xy", inertia_gravity),
 )
 
 
 # -- geostrophic adjustment -------------------------------------------------------------------------------------------
 
-WIDTH = 0.08 * L
 
+def ridge(x: np.ndarray, y: np.ndarray, t: float, celerity: float, length: float, width: float) -> tuple:
+    """(u, v, eta), for a gravity of 1, of a Gaussian ridge along y, 1 high and at rest at t = 0.
 
-def adjustment(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
-    """A Gaussian ridge along y, in the middle of the periodic interval L, at rest at t = 0.
-
-    Each of its Fourier modes keeps its potential vorticity and radiates the rest.
+    It stands in the middle of a periodic interval of a length [m]. Each of its Fourier modes keeps its potential
+    vorticity and radiates the rest.
     """
-    wavenumbers = 2 * np.pi * np.arange(40) / L
-    sizes = WIDTH * np.sqrt(2 * np.pi) / L * np.exp(-0.5 * (wavenumbers * WIDTH) ** 2)
+    wavenumbers = 2 * np.pi * np.arange(40) / length
+    sizes = width * np.sqrt(2 * np.pi) / length * np.exp(-0.5 * (wavenumbers * width) ** 2)
     u = v = eta = 0.0 * (x + y)
     for k, size in zip(wavenumbers, np.where(wavenumbers > 0, 2.0, 1.0) * sizes):
-        omega = np.sqrt(F**2 + (C * k) ** 2)
-        cos, sin = np.cos(k * (x - 0.5 * L)), np.sin(k * (x - 0.5 * L))
-        eta = eta + size * cos * (F**2 + (C * k) ** 2 * np.cos(omega * t)) / omega**2
-        u = u + size * sin * G * k * np.sin(omega * t) / omega
-        v = v - size * sin * G * k * F * (1 - np.cos(omega * t)) / omega**2
+        omega = np.sqrt(F**2 + (celerity * k) ** 2)
+        cos, sin = np.cos(k * (x - 0.5 * length)), np.sin(k * (x - 0.5 * length))
+        eta = eta + size * cos * (F**2 + (celerity * k) ** 2 * np.cos(omega * t)) / omega**2
+        u = u + size * sin * k * np.sin(omega * t) / omega
+        v = v - size * sin * k * F * (1 - np.cos(omega * t)) / omega**2
     return u, v, eta
 
 
-Case(
-    name="adjustment",
+def adjustment(x: np.ndarray, y: np.ndarray, t: float) -> tuple:
+    """The ridge in one layer."""
+    u, v, eta = ridge(x, y, t, C, L, 0.08 * L)
+    return G * u, G * v, eta
+
+
+_case(
+    "adjustment",
+    "xy",
+    adjustment,
+    0.4 * L / C,
+    "elevation as the waves leave",
     group="planar",
     title="Geostrophic adjustment of a ridge",
     tests="conservation of potential vorticity in a disturbance, and the waves that radiate from it",
     source="Gill (1982), sections 7.2 and 7.3",
     equation="eta_k(t) = eta_k(0) [f^2 + g H k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + g H k^2",
-    measure=_converging("adjustment", "xy", adjustment, 0.4 * L / C, "elevation as the waves leave"),
     marks=wave_marks("adjustment", 5e-3, 0.055, ""),
-    **SQUARES,
     norm="energy, relative, after 0.4 L / c",
-    twin=_twin("xy", adjustment),
 )
 
 
@@ -196,12 +204,8 @@ class ChannelMode:
         points, d = chebyshev(40)
         y, d = 0.5 * self.width * (points + 1), d * 2 / self.width
         n, inner = y.size, slice(1, -1)
-        f, h, eye, zero = (
-            np.diag(self.f0 + self.beta * y),
-            np.diag(self.depth + self.slope * y),
-            np.eye(n),
-            np.zeros((n, n)),
-        )
+        f, h = np.diag(self.f0 + self.beta * y), np.diag(self.depth + self.slope * y)
+        eye, zero = np.eye(n), np.zeros((n, n))
         matrix = np.block(  # of omega (U, W, E) with V = i W, so that everything is real
             [
                 [zero, -f, self.k * self.gravity * eye],
@@ -230,24 +234,19 @@ class ChannelMode:
         phase = self.k * x - omega * t
         return of[0] * np.cos(phase), -of[1] * np.sin(phase), of[2] * np.cos(phase)
 
-    def model(self, n: int) -> ShallowWater:
+    def model(self, n: int) -> sw.ShallowWater:
         """The model on n x n cells."""
-        grid = CartesianGrid(n, n, (0.0, self.length), (0.0, self.width), "x")
-        rotation = BetaPlane(self.f0, self.beta) if self.beta else FPlane(self.f0)
+        grid = sw.CartesianGrid(n, n, (0.0, self.length), (0.0, self.width), "x")
+        rotation = sw.BetaPlane(self.f0, self.beta) if self.beta else sw.FPlane(self.f0)
         depth = lambda x, y: self.depth + self.slope * y + 0.0 * x  # noqa: E731
-        return ShallowWater(grid, depth, gravity=self.gravity, coriolis=rotation, linear=True, communicator="serial")
+        return sw.ShallowWater(grid, depth, gravity=self.gravity, coriolis=rotation, linear=True, communicator="serial")
 
-    def error(self, n: int) -> tuple[float, Panel]:
-        """The error after a quarter of the period, and a map."""
-        model, end = self.model(n), 0.5 * np.pi / abs(self.solution[0])
-        exact = lambda t: on_points(model, lambda x, y: self.fields(x, y, t))  # noqa: E731
-        fastest = np.sqrt(self.gravity * (self.depth + max(self.slope, 0.0) * self.width))
-        return error_at(end, model, exact, 0.7 * self.width / n / fastest, "elevation after a quarter of a period")
-
-    def twin(self) -> Twin:
-        """A small form of the case, on 8 x 8 cells."""
-        model = self.model(8)
-        return Twin(model, on_points(model, lambda x, y: self.fields(x, y, 0.0)), RK4(1000.0))
+    def flow(self) -> Flow:
+        """Its run during a quarter of the period."""
+        end = 0.5 * np.pi / abs(self.solution[0])
+        longest = 0.7 * self.width / np.sqrt(self.gravity * (self.depth + max(self.slope, 0.0) * self.width))
+        title = "elevation after a quarter of a period"
+        return Flow(self.model, of_functions(self.fields), end, longest, title, 1000.0)
 
 
 PLANETARY = ChannelMode(beta=2e-11)
@@ -260,9 +259,9 @@ def _leading_order(mode: ChannelMode, drift: float) -> float:
     return -drift * mode.k / (mode.k**2 + (np.pi / mode.width) ** 2 + f**2 / (mode.gravity * depth))
 
 
-def _case(name, title, tests, equation, mode, drift):
+def _case_of_mode(name, title, tests, equation, mode, drift):
     def measure(resolutions: tuple) -> Outcome:
-        found = convergence(name, resolutions, mode.error)
+        found = convergence(name, resolutions, mode.flow().error)
         ratio = mode.solution[0] / _leading_order(mode, drift)
         return dataclasses.replace(found, values={**found.values, f"{name}_leading_order": ratio - 1.0})
 
@@ -277,11 +276,11 @@ def _case(name, title, tests, equation, mode, drift):
         marks=(*wave_marks(name, 5e-3, 0.012), Mark(f"{name}_leading_order", meaning)),
         **SQUARES,
         norm="energy, relative, after a quarter of a period; against the eigenmode, exact in y",
-        twin=mode.twin,
+        twin=lambda: mode.flow().twin(),
     )
 
 
-_case(
+_case_of_mode(
     "planetary_rossby",
     "Planetary Rossby wave in a channel",
     "the variable Coriolis parameter",
@@ -289,7 +288,7 @@ _case(
     PLANETARY,
     PLANETARY.beta,
 )
-_case(
+_case_of_mode(
     "topographic_rossby",
     "Topographic Rossby wave in a channel",
     "the variable depth in the continuity equation",

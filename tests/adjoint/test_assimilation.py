@@ -11,7 +11,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint import Inversion, Misfit, Problem
 from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, Tangent, incremental, resumed
-from swmodel.adjoint.assimilation.departures import Departures, Green, tangent_columns
+from swmodel.adjoint.assimilation.departures import Green, departures_of, tangent_columns
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Stop, minimise
 from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
@@ -60,7 +60,7 @@ def case(linear=True, bend=None):
     """(FourDVar, Departures) of a patch of unit sources."""
     model = ocean(linear)
     problem = Problem(model, sw.AB2(DT), model.at_rest(), STEPS, Misfit(records()), [patch(model, bend)])
-    return FourDVar(problem), Departures(problem.cost, model.communicator)
+    return FourDVar(problem), departures_of(problem.cost, model.communicator)
 
 
 def size():
@@ -132,8 +132,8 @@ def test_the_gradient_and_the_hessian_are_those_of_differences():
 
 def test_a_gauge_that_is_left_out_does_not_count():
     variational, _ = case()
-    kept_two = Departures(variational.problem.cost, variational.problem.communicator, [True, False, True])
-    other = Departures(variational.problem.cost, variational.problem.communicator, [True, False, True])
+    kept_two = departures_of(variational.problem.cost, variational.problem.communicator, [True, False, True])
+    other = departures_of(variational.problem.cost, variational.problem.communicator, [True, False, True])
     readings = np.random.default_rng(4).standard_normal((STEPS, 3))
     changed = readings + np.array([0.0, 9.0, 0.0])
     assert np.array_equal(kept_two.of(readings), other.of(changed))

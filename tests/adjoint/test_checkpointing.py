@@ -12,8 +12,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.core.checkpointing import Span, Tape, even_lengths
-from swmodel.adjoint.core.leaves import Rows
-from swmodel.adjoint.core.runs import Slots
+from swmodel.adjoint.core.leaves import Rows, Slots
 from swmodel.adjoint.core.schedules import Needs, lengths_within
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import replace

@@ -10,7 +10,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.costs import costs, readers
-from swmodel.adjoint.costs.concentration import GaugeConcentration
+from swmodel.adjoint.costs.costs import GaugeConcentration
 from swmodel.adjoint.costs.records import Record, records_in
 from swmodel.diagnostics.derived import energy
 from swmodel.errors import ConfigError, DataError

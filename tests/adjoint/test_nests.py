@@ -10,13 +10,13 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint import verification
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.adjoint.costs.costs import tile_cost
 from swmodel.adjoint.costs.marks import marks_in_water
 from swmodel.adjoint.costs.readers import BoxReader, OnGrids, SectionReader
-from swmodel.adjoint.costs.tracks import ground_tracks
+from swmodel.adjoint.costs.records import ground_tracks
 from swmodel.adjoint.problem import dot
-from swmodel.adjoint.verification import verification
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
 from swmodel.output.products.gauges import Gauges

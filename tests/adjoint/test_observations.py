@@ -7,8 +7,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.assimilation.observations import gauge_records, with_noise
-from swmodel.adjoint.costs.records import Record, records_in
-from swmodel.adjoint.costs.tracks import Tracks, ground_tracks, read_tracks, track_records
+from swmodel.adjoint.costs.records import Record, Tracks, ground_tracks, read_tracks, records_in, track_records
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.observed_tables import read_columns
 

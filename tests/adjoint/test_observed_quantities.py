@@ -23,7 +23,7 @@ from swmodel.adjoint.costs.misfits import (
     currents_in,
     transports_in,
 )
-from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks, read_tracks
+from swmodel.adjoint.costs.records import TrackMisfit, Tracks, read_tracks
 from swmodel.config.adjoint import COSTS as COSTS_IN_FILES
 from swmodel.config.parts import part_of
 from swmodel.dynamics.subgrid import changed_level

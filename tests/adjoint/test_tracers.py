@@ -7,8 +7,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification import verify
-from swmodel.adjoint.verification.verification import has_kinks
+from swmodel.adjoint.verification import has_kinks, verify
 from swmodel.dynamics.clock import Time
 from swmodel.stencils.native import why_not
 

@@ -11,9 +11,9 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification import examination, verification
-from swmodel.adjoint.verification.examination import DotProducts
-from swmodel.adjoint.verification.verification import Directions, Taylor, best_rate, nonlinearities, taylor_test
+from swmodel.adjoint import examination, verification
+from swmodel.adjoint.examination import DotProducts
+from swmodel.adjoint.verification import Directions, Taylor, best_rate, nonlinearities, taylor_test
 from swmodel.errors import ConfigError
 from swmodel.fields.linear import linear_pair
 from swmodel.fields.state import State

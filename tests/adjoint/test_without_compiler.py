@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification import verification
+from swmodel.adjoint import verification
 from swmodel.stencils import native
 from swmodel.stepping import loop
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint.costs.tracks import TrackMisfit, read_tracks, track_records
+from swmodel.adjoint.costs.records import TrackMisfit, read_tracks, track_records
 from swmodel.cli.facts import file_lines
 from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import read_text

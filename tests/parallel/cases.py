@@ -8,8 +8,8 @@ import swmodel as sw
 from swmodel.adjoint import Problem
 from swmodel.adjoint.costs.readers import everywhere
 from swmodel.adjoint.costs.tile_costs import Weighted
-from swmodel.adjoint.verification.examination import PROBES, Probe
-from swmodel.adjoint.verification.verification import verify
+from swmodel.adjoint.examination import PROBES, Probe
+from swmodel.adjoint.verification import verify
 from swmodel.fields.variables import layer_of
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import traffic

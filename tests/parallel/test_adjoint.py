@@ -9,7 +9,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.assimilation import priors
 from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, incremental
-from swmodel.adjoint.assimilation.departures import Departures, Green
+from swmodel.adjoint.assimilation.departures import Green, departures_of
 from swmodel.adjoint.controls.seafloor import UnitSources
 from swmodel.adjoint.controls.transforms import joined
 from swmodel.forecast import Bank
@@ -109,7 +109,7 @@ def of_sources(communicator, values):
 
 def inverted(problem):
     """(J of each outer loop, parameters, readings) by Green's functions, the nonlinear model in the outer loop."""
-    departures = Departures(problem.cost, problem.communicator)
+    departures = departures_of(problem.cost, problem.communicator)
     linearised = Green.of(problem).linearised(problem)
     found = incremental(FourDVar(problem), departures, Rules(loops=4), linearised=linearised)
     return np.array([loop.value for loop in found.history]), np.asarray(found.parameters["patch"]), found.readings

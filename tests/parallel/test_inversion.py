@@ -9,13 +9,13 @@ import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint import Misfit, Problem
 from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, incremental
-from swmodel.adjoint.assimilation.departures import Departures
+from swmodel.adjoint.assimilation.departures import departures_of
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
 from swmodel.adjoint.assimilation.posterior import entered, noise_like
 from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
+from swmodel.adjoint.assimilation.tidal_priors import ByClass, SideTide
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
-from swmodel.adjoint.controls.side_tides import ByClass, SideTide
 from swmodel.adjoint.controls.transforms import Around, Balanced, Correlated, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.errors import SwmodelError
@@ -232,7 +232,7 @@ def analysis(model):
     controls = joined({"eta": ("initial.eta", field), "g": ("gravity", gravity)}, model)
     problem = Problem(model, sw.AB2(DT), model.state(eta=0.1 * random(8)), STEPS, Misfit(records), [controls])
     variational = FourDVar(problem)
-    found = incremental(variational, Departures(problem.cost, model.communicator), Rules(1, 3))
+    found = incremental(variational, departures_of(problem.cost, model.communicator), Rules(1, 3))
     history = np.array([loop.value for loop in found.history])
     return history, everywhere(model, found.parameters["eta"]), found.parameters["g"]
 

@@ -10,11 +10,11 @@ from swmodel.adjoint.costs import costs
 from swmodel.adjoint.costs.marks import Mark, MarkMisfit
 from swmodel.adjoint.costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit
 from swmodel.adjoint.costs.readers import GaugeReader, everywhere
+from swmodel.adjoint.costs.records import TrackMisfit, Tracks
 from swmodel.adjoint.costs.tile_costs import SquaresOfSums
-from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks
+from swmodel.adjoint.examination import DOT_PRODUCT, DotProducts, Probe
 from swmodel.adjoint.sensitivity import forward_check, sensitivities
-from swmodel.adjoint.verification.examination import DOT_PRODUCT, DotProducts, Probe
-from swmodel.adjoint.verification.verification import Directions
+from swmodel.adjoint.verification import Directions
 from swmodel.fields.state import pytree, static
 from swmodel.parallel import SerialCommunicator, make_communicator
 

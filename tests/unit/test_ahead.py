@@ -6,7 +6,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import BoxEnergy, Nested, Problem
-from swmodel.adjoint.core import ahead
+from swmodel.adjoint.core import runs
 from swmodel.grids.windows import LazyRecords, Stored
 from swmodel.simulation.program import compile_ahead
 
@@ -88,7 +88,7 @@ def test_a_gradient_compiles_none_of_them_again(compiled):
     given = model, sw.ForwardBackward(dt=20.0), model.at_rest(), 9, BoxEnergy(), controls
     problem = Problem(*given, checkpoints=Nested(lengths=(2, 2)))
     compiled.clear()
-    ahead.compile_ahead(problem)
+    runs.compile_ahead(problem)
     assert not source.read, "the uplift is not known yet"
     assert programs_of_gradients(compiled) == sorted(f"jit({name})" for name in PROGRAMS)
     compiled.clear()

@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel.adjoint.verification import examination, verification
-from swmodel.adjoint.verification.verification import Taylor, Verdict
+from swmodel.adjoint import examination, verification
+from swmodel.adjoint.verification import Taylor, Verdict
 from swmodel.config import load
 from swmodel.config.build.studies import cost_of, least_steps
 from swmodel.errors import ConfigError

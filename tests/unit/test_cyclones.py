@@ -11,7 +11,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.controls.controls import controls_of
-from swmodel.adjoint.verification.verification import verify
+from swmodel.adjoint.verification import verify
 from swmodel.cli.remarks import _winds_of_storm
 from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import read_text

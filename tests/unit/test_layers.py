@@ -17,7 +17,7 @@ LAYERS = (
     "errors units defaults runtime fields stencils parallel grids elliptic dynamics forcing observed sources stepping "
     "diagnostics models nests output simulation performance adjoint forecast config verification postprocess cli"
 ).split()
-ADJOINT_LAYERS = ["controls", "costs", "core", "problem", "verification", "sensitivity", "assimilation"]
+ADJOINT_LAYERS = ["controls", "costs", "core", "problem", "examination", "verification", "sensitivity", "assimilation"]
 MODULES = {
     ".".join(file.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): file
     for file in PACKAGE.rglob("*.py")

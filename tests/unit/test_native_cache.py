@@ -14,7 +14,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import BoxEnergy, Problem
-from swmodel.adjoint.core.ahead import compile_ahead
+from swmodel.adjoint.core.runs import compile_ahead
 from swmodel.models import engine as engine_module
 from swmodel.runtime import cache
 from swmodel.stencils import native

@@ -8,7 +8,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification.verification import verify
+from swmodel.adjoint.verification import verify
 from swmodel.config import load, read
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.fields import state_of

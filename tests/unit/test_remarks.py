@@ -239,7 +239,7 @@ def test_a_fit_does_not_begin_in_the_spin_up(remarked):
 
 
 def test_knots_of_a_boundary_tide_are_not_closer_than_cells_can_tell():
-    from swmodel.adjoint.controls.side_tides import SideTide
+    from swmodel.adjoint.assimilation.tidal_priors import SideTide
 
     grid = sw.CartesianGrid(nx=4, ny=6, x=(0.0, 4e4), y=(0.0, 6e4))
     model = sw.ShallowWater(grid, depth=100.0, boundaries=(sw.Flather(("west",)),))

@@ -12,7 +12,7 @@ import xarray.backends  # noqa: F401
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification.examination import moving_state
+from swmodel.adjoint.examination import moving_state
 from swmodel.cli.starting import model_and_state
 from swmodel.config import Override, read
 from swmodel.config.build.experiment import assemble

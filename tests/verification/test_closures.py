@@ -6,7 +6,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification.verification import verify
+from swmodel.adjoint.verification import verify
 from swmodel.stepping.stability import limits
 from tests.verification.test_dissipation import accelerations
 

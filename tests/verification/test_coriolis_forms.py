@@ -5,7 +5,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification.verification import verify
+from swmodel.adjoint.verification import verify
 
 from .cases import FORMS, by_engine, plane, random_state, rough, tendency
 from .test_conservation import relative_rate

@@ -9,7 +9,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification.verification import verify
+from swmodel.adjoint.verification import verify
 from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.paths import experiments

@@ -23,17 +23,7 @@ import numpy as np
 from ..controls.controls import ControlDict
 from ..problem import Problem
 from .departures import Departures
-from .minimise import Lanczos, Space, lanczos
-
-__all__ = [
-    "Analysis",
-    "FourDVar",
-    "Loop",
-    "Rules",
-    "Tangent",
-    "incremental",
-    "resumed",
-]
+from .minimise import Lanczos, Progress, Space, lanczos
 
 
 class FourDVar:
@@ -85,16 +75,9 @@ class Tangent:
         _, readings = self.problem.observed_tangent(self.parameters, direction)
         return self.transposed(self.departures.linear(readings))
 
-    def solve(
-        self,
-        downhill: ControlDict,
-        space: Space,
-        products: int,
-        residual: float,
-        progress: Callable[[int, float], object] | None = None,
-    ) -> Lanczos:
+    def solve(self, downhill: ControlDict, space: Space, rules: "Rules", progress: Progress | None = None) -> Lanczos:
         """The Lanczos basis from `downhill`, from which the solution of the inner problem follows."""
-        return lanczos(self.product, downhill, space, products, residual, progress)
+        return lanczos(self.product, downhill, space, rules.products, rules.residual, progress)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +150,7 @@ def incremental(
     start: ControlDict | Analysis | None = None,
     linearised: Callable[[ControlDict, Departures], Any] | None = None,
     progress: Callable[[Analysis], object] | None = None,
-    inner: Callable[[int, float], object] | None = None,
+    inner: Progress | None = None,
 ) -> Analysis:
     """The minimum of J by outer and inner loops.
 
@@ -200,7 +183,7 @@ def incremental(
         downhill = space.scale(-1.0, uphill)
         if space.norm(downhill) == 0.0:
             return dataclasses.replace(now, reason="the gradient is zero")
-        basis = G.solve(downhill, space, rules.products, rules.residual, inner)
+        basis = G.solve(downhill, space, rules, inner)
         found = _stepped(variational, departures, now, basis)
         if found is None:
             return dataclasses.replace(now, basis=basis, reason="no step along the inner loop's solution lowers J")
@@ -210,10 +193,7 @@ def incremental(
 def resumed(variational: FourDVar, departures: Departures, parameters: ControlDict, rows: Sequence) -> Analysis:
     """The Analysis to continue from, by stored parameters and rows (number, J, misfit, background, products)."""
     now = _evaluated(variational, departures, parameters, int(rows[-1][0]))
-    history = [
-        Loop(int(number), float(value), float(misfit), float(background), int(products))
-        for number, value, misfit, background, products in rows[:-1]
-    ]
+    history = [Loop(int(number), *map(float, J), int(products)) for number, *J, products in rows[:-1]]
     return dataclasses.replace(now, history=(*history, *now.history))
 
 
@@ -231,15 +211,9 @@ def _stepped(variational, departures, now, basis, halvings=5):
     """The Analysis after the inner loop's step, or half of it, a quarter, ...; None if no such step lowers J."""
     step, toward = 1.0, basis.solution()
     for _ in range(halvings):
-        found = _evaluated(
-            variational,
-            departures,
-            variational.space.add(now.parameters, step, toward),
-            now.history[-1].number + 1,
-            products=basis.products,
-            residual=basis.residual,
-            step=step,
-        )
+        there, number = variational.space.add(now.parameters, step, toward), now.history[-1].number + 1
+        inner = {"products": basis.products, "residual": basis.residual, "step": step}
+        found = _evaluated(variational, departures, there, number, **inner)
         if found.history[-1].value < now.history[-1].value:
             return dataclasses.replace(found, history=(*now.history, *found.history), basis=basis)
         step *= 0.5

@@ -17,9 +17,8 @@ Green's functions come from as many sweeps of the transposed model as there are 
 import contextlib
 import copy
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -34,26 +33,31 @@ from ..costs.marks import SquaresOfMaxima
 from ..costs.misfits import SumOfMisfits
 from ..costs.tile_costs import AtInstants, Squares, SquaresOfSums
 from ..problem import Problem
-from .linear_model import LinearModel, everywhere
-from .minimise import Space, unit_vectors
+from .linear_model import LinearModel, entered
+from .minimise import unit_vectors
 
 
 class Departures:
-    """The departures d as a function of readings (steps, gauges), on the host; every rank holds all of them.
+    """The departures d (steps, M, gauges) of Squares as a function of readings (steps, gauges), on the host.
 
     Args:
-        cost: the TileCost of a Misfit.
-        communicator: the model's Communicator.
+        cost: the TileCost, as one tile has it; every rank holds all of its tables.
         kept: for each gauge, whether it counts; all count unless given.
     """
 
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
-        tables = next(iter(communicator.tiles((cost.share, cost.observed, cost.per_deviation)).values()))
-        self.share, self.observed, per_deviation = (np.asarray(table, float) for table in tables)
-        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
+    tables: ClassVar[tuple[str, ...]] = "share", "observed", "per_deviation"
+    share: np.ndarray
+    observed: np.ndarray
+    per_deviation: np.ndarray
+
+    def __init__(self, cost: Any, kept: Sequence[bool] | np.ndarray | None = None):
+        for name in self.tables:
+            setattr(self, name, np.asarray(getattr(cost, name), float))
+        if kept is not None:
+            self.per_deviation = self.per_deviation * np.asarray(kept, float)
 
     def of(self, readings: ArrayLike) -> np.ndarray:
-        """d (steps, M, gauges); 0 where there is no observation."""
+        """d; 0 where there is no observation."""
         return self.linear(readings) - self.observed * self.per_deviation
 
     def about(self, readings: ArrayLike) -> "Departures":
@@ -85,10 +89,8 @@ class Departures:
 class DeparturesOfSums(Departures):
     """The departures d (M, gauges) of a SquaresOfSums, such as those of harmonic constants."""
 
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
-        tables = next(iter(communicator.tiles((cost.weights, cost.observed, cost.per_deviation)).values()))
-        self.weights, self.observed, per_deviation = (np.asarray(table, float) for table in tables)
-        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
+    tables = "weights", "observed", "per_deviation"
+    weights: np.ndarray
 
     def linear(self, readings: ArrayLike) -> np.ndarray:
         return self.compared(readings) * self.per_deviation
@@ -107,12 +109,10 @@ class DeparturesOfSums(Departures):
 class DeparturesOfMaxima(DeparturesOfSums):
     """The departures d (1, marks) of a SquaresOfMaxima; their derivative reads the steps of the maxima."""
 
+    tables = "weights", "observed", "per_deviation", "ground"
+    ground: np.ndarray
     steps: np.ndarray  # numbers of the rows of the maxima (1, marks), of departures about readings
     slopes: np.ndarray  # 1 / s_k (1, marks), 0 on land that stays dry
-
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
-        super().__init__(cost, communicator, kept)
-        self.ground = np.asarray(next(iter(communicator.tiles(cost.ground).values())), float)
 
     def about(self, readings: ArrayLike) -> "DeparturesOfMaxima":
         found = copy.copy(self)
@@ -142,26 +142,22 @@ class DeparturesOfMaxima(DeparturesOfSums):
 class DeparturesOfInstants(Departures):
     """The departures d (steps, 1, gauges) of AtInstants, one of each reading."""
 
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
-        own = cost.step, cost.share, cost.observed, cost.per_deviation
-        step, *rows = next(iter(communicator.tiles(own).values()))
-        tables = np.zeros((3, cost.steps, 1, len(step)))
-        tables[:, np.asarray(step), 0, np.arange(len(step))] = rows
-        self.share, self.observed, per_deviation = tables
-        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
+    def __init__(self, cost: Any, kept: Sequence[bool] | np.ndarray | None = None):
+        tables = np.zeros((3, cost.steps, 1, len(cost.step)))
+        rows = [getattr(cost, name) for name in self.tables]
+        tables[:, np.asarray(cost.step), 0, np.arange(len(cost.step))] = rows
+        super().__init__(dataclasses.replace(cost, **dict(zip(self.tables, tables))), kept)
 
 
 class DeparturesOfParts(Departures):
     """The departures d (n,) of a SumOfMisfits: those of all its parts, one after the other."""
 
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
+    def __init__(self, cost: Any, kept: Sequence[bool] | np.ndarray | None = None):
         self.ends = cost.ends
         each = [None] * len(cost.parts) if kept is None else np.split(np.asarray(kept, float), self.ends)
-        self.parts = [departures_of(part, communicator, some) for part, some in zip(cost.parts, each)]
-        self.shapes = [part.per_deviation.shape for part in self.parts]
+        self.parts = [KINDS[type(part)](part, some) for part, some in zip(cost.parts, each)]
         self.per_deviation, self.observed = (
-            np.concatenate([getattr(part, name).ravel() for part in self.parts])
-            for name in ("per_deviation", "observed")
+            self._joined(getattr(part, name) for part in self.parts) for name in ("per_deviation", "observed")
         )
 
     def about(self, readings: ArrayLike) -> "DeparturesOfParts":
@@ -176,9 +172,9 @@ class DeparturesOfParts(Departures):
         return self._joined(part.linear(own) for part, own in self._each(readings))
 
     def transposed(self, d: np.ndarray) -> np.ndarray:
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
-        own = (part.reshape(shape) for part, shape in zip(np.split(np.asarray(d, float), ends), self.shapes))
-        return np.concatenate([part.transposed(x) for part, x in zip(self.parts, own)], axis=1)
+        ends = np.cumsum([part.per_deviation.size for part in self.parts])[:-1]
+        each = zip(self.parts, np.split(np.asarray(d, float), ends))
+        return np.concatenate([part.transposed(own.reshape(part.per_deviation.shape)) for part, own in each], axis=1)
 
     def compared(self, readings: ArrayLike) -> np.ndarray:
         """What each part compares, side by side; below the rows of a part that has fewer are zeros."""
@@ -187,10 +183,8 @@ class DeparturesOfParts(Departures):
         return np.concatenate([np.pad(own, ((0, rows - len(own)), (0, 0))) for own in found], axis=1)
 
     def scaled(self, compared: ArrayLike) -> np.ndarray:
-        return self._joined(
-            part.scaled(own[: len(part.per_deviation)])
-            for part, own in self._each(compared)  # without padding
-        )
+        each = self._each(compared)
+        return self._joined(part.scaled(own[: len(part.per_deviation)]) for part, own in each)  # without padding
 
     def _each(self, readings):
         """Each part with its columns of the readings."""
@@ -201,18 +195,20 @@ class DeparturesOfParts(Departures):
         return np.concatenate([np.ravel(array) for array in arrays])
 
 
+KINDS: dict[type, type[Departures]] = {
+    Squares: Departures,
+    SquaresOfSums: DeparturesOfSums,
+    SquaresOfMaxima: DeparturesOfMaxima,
+    AtInstants: DeparturesOfInstants,
+    SumOfMisfits: DeparturesOfParts,
+}
+
+
 def departures_of(cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None) -> Departures:
-    """The departures of the TileCost of a misfit; arguments as for Departures. Raises ConfigError for another cost."""
-    kinds: dict[type, type[Departures]] = {
-        Squares: Departures,
-        SquaresOfSums: DeparturesOfSums,
-        SquaresOfMaxima: DeparturesOfMaxima,
-        AtInstants: DeparturesOfInstants,
-        SumOfMisfits: DeparturesOfParts,
-    }
-    if type(cost) not in kinds:
+    """The departures of the TileCost of a misfit; `kept` as for Departures. Raises ConfigError for another cost."""
+    if type(cost) not in KINDS:
         raise ConfigError(f"a {type(cost).__name__} compares no observations with readings; give a misfit.")
-    return kinds[type(cost)](cost, communicator, kept)
+    return KINDS[type(cost)](communicator.one_tile(cost), kept)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,8 +253,8 @@ class Green:
         program = jit(communicator.spmd(lambda p, sources: sources.amplitudes(p)))
 
         def of(parameters):
-            found = program(everywhere(parameters[self.name], communicator), self.sources)
-            return np.tensordot(np.asarray(next(iter(communicator.tiles(found).values())), float), self.columns, 1)
+            found = program(entered(parameters[self.name], communicator), self.sources)
+            return np.tensordot(np.asarray(communicator.one_tile(found), float), self.columns, 1)
 
         return of
 
@@ -269,8 +265,8 @@ class Green:
         def at(parameters, departures):
             counted = departures.per_deviation > 0
             matrix = np.stack([departures.linear(column)[counted] for column in self.columns], axis=1)
-            found = slope(everywhere(parameters[self.name], problem.communicator), self.sources)
-            found = np.asarray(next(iter(problem.communicator.tiles(found).values())), float)
+            found = slope(entered(parameters[self.name], problem.communicator), self.sources)
+            found = np.asarray(problem.communicator.one_tile(found), float)
             return Matrix(matrix @ found, counted, parameters)
 
         return at
@@ -294,10 +290,9 @@ def tangent_columns(problem: Problem) -> "Callable[[ControlDict, Departures], Ma
 
     def at(parameters, departures):
         columns, counted, communicator = [], departures.per_deviation > 0, problem.communicator
-        here = {name: everywhere(value, communicator) for name, value in parameters.items()}
+        here = entered(parameters, communicator)
         for unit in unit_vectors(parameters):
-            unit = {name: everywhere(value, communicator) for name, value in unit.items()}
-            change = program(problem.transforms[0].function, here, unit)
+            change = program(problem.transforms[0].function, here, entered(unit, communicator))
             columns.append(departures.linear(linear.readings(change))[counted])
         return Matrix(np.stack(columns, axis=1), counted, parameters)
 
@@ -316,15 +311,8 @@ class Matrix:
     def product(self, direction: ControlDict) -> ControlDict:
         return self._parameters(self.matrix.T @ (self.matrix @ _vector(direction, self.like)))
 
-    def solve(
-        self,
-        downhill: ControlDict,
-        space: Space,
-        products: int,
-        residual: float,
-        progress: Callable[[int, float], object] | None = None,
-    ) -> "Dense":
-        """The direct solution of the inner problem, with all eigenpairs."""
+    def solve(self, downhill: ControlDict, *_: Any) -> "Dense":
+        """The direct solution of the inner problem, with all eigenpairs; the other arguments are those of Tangent."""
         values, vectors = np.linalg.eigh(self.matrix.T @ self.matrix)
         return Dense(np.maximum(values, 0.0), vectors, _vector(downhill, self.like), self)
 

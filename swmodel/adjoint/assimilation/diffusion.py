@@ -28,8 +28,6 @@ from ...parallel.decomposition import Tile
 from ...parallel.halo import Sides, exchange, without_padding
 from ...runtime.compilation import jit
 
-__all__ = ["Smooth"]
-
 REACH = 5.0  # distance, in correlation lengths, of points that are probed at once; their correlation is 4e-6
 MOST_PROBES = 1000
 ALONG_X = {"h": "u", "u": "h", "v": "q", "q": "v"}

@@ -197,12 +197,11 @@ class Inversion:
 
         Rows of the history are (number, J, misfit, background, products).
         """
-        parameters, history, reason, readings, pairs = (
-            self._descent() if self.method == "descent" else self._loops(self.departures, self._store_loop)
-        )
+        *found, pairs = self._descent() if self.method == "descent" else self._loops(self.departures, self._store_loop)
         if self.uncertainty is not None and self.method in ("incremental", "descent"):
+            parameters, *_, readings = found
             pairs = self._eigenpairs(parameters, readings, self.uncertainty)
-        return parameters, history, reason, readings, pairs
+        return *found, pairs
 
     def _linearised(self):
         """The argument `linearised` of `incremental`; None stands for the exact tangent."""
@@ -234,7 +233,7 @@ class Inversion:
             pairs = self._eigenpairs(found.parameters, found.readings, self.rules.products)
         else:
             matrix: Any = linearised(found.parameters, departures.about(found.readings))
-            pairs = matrix.solve(found.parameters, None, 0, 0.0).eigenpairs()
+            pairs = matrix.solve(found.parameters).eigenpairs()
         return found.parameters, _rows(found.history), found.reason, found.readings, pairs
 
     def _store_loop(self, now):
@@ -268,8 +267,7 @@ class Inversion:
         self.say("iteration %d: J = %.6g, |gradient| %.3g, %d evaluations", *parts)
         vectors = {"values": now.values, "gradient": now.gradient}
         vectors |= {f"{letter}{k}": part for k, pair in enumerate(now.pairs) for letter, part in zip("sy", pair)}
-        rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
-        self._store(vectors, {"iterations": rows})
+        self._store(vectors, {"iterations": _rows(now.history)})
 
     def _eigenpairs(self, parameters, readings, products):
         """(eigenvalues, eigenvectors) of the exact Gauss-Newton Hessian."""
@@ -355,8 +353,7 @@ class Inversion:
     def _whole(self, value):
         if np.ndim(value) >= 2:
             return self.problem.model.gather(value)
-        copies = {} if np.ndim(value) == 0 else self.problem.communicator.tiles(value)  # one for each tile
-        return np.asarray(next(iter(copies.values()), value), float)
+        return np.asarray(self.problem.communicator.one_tile(value), float)
 
 
 def _first(value):
@@ -365,4 +362,5 @@ def _first(value):
 
 
 def _rows(history):
-    return np.array([[loop.number, loop.value, loop.misfit, loop.background, loop.products] for loop in history], float)
+    """A row for each Loop, of its first five numbers, or for each Iteration."""
+    return np.array([dataclasses.astuple(one)[:5] for one in history], float)

@@ -63,7 +63,7 @@ class LinearModel:
 
     def _readings(self, fields):
         found = self._program(*self._arguments, fields)
-        return np.asarray(next(iter(self.communicator.tiles(found).values())), float)
+        return np.asarray(self.communicator.one_tile(found), float)
 
     @property
     def count(self) -> int:
@@ -95,7 +95,7 @@ class LinearModel:
 
     def of_amplitudes(self, sources: Patterns, target: str, amplitudes: np.ndarray) -> np.ndarray:
         """Readings (steps, readings) of a run from these amplitudes [m] of the sources."""
-        return self.readings({target: self._field(sources, everywhere(amplitudes, self.communicator))})
+        return self.readings({target: self._field(sources, entered(amplitudes, self.communicator))})
 
     def swept(
         self, sources: Patterns, target: str, every: int = 1, progress: Callable[[int, int], object] | None = None
@@ -139,9 +139,9 @@ class LinearModel:
         """
         unit = np.zeros(self.count, self.model.dtype)
         unit[reading] = 1.0
-        unit, count = everywhere(unit, self.communicator), self.problem.steps // every
+        unit, count = entered(unit, self.communicator), self.problem.steps // every
         found = self._sweep(*self._arguments, sources, unit, target=target, every=every, count=count)
-        return np.asarray(next(iter(self.communicator.tiles(found).values())), float)
+        return np.asarray(self.communicator.one_tile(found), float)
 
     def _swept(self, *arguments, target, every, count):
         sweep = functools.partial(self._sweep_on_tile, target=target, every=every, count=count)
@@ -259,6 +259,6 @@ def _joined(numbers, rest):
     return jax.tree.map(lambda a, b: b if a is None else a, numbers, rest, is_leaf=lambda x: x is None)
 
 
-def everywhere(value: np.ndarray, communicator: Communicator) -> jax.Array:
-    """Numbers that every rank holds, in the form that programs take."""
-    return communicator.place(lambda rank: np.asarray(value))
+def entered(values: Any, communicator: Communicator) -> Any:
+    """Numbers and vectors that every rank holds, tile arrays, or a dict of these, in the form that programs take."""
+    return jax.tree.map(lambda x: x if np.ndim(x) >= 2 else communicator.place(lambda rank: np.asarray(x)), values)

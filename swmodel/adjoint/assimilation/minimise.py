@@ -37,6 +37,9 @@ from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
 from ..problem import dot as global_dot
 
+Progress = Callable[[int, float], object]
+"""Called after every product of an inner loop, as progress(products, residual)."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Lanczos:
@@ -99,7 +102,7 @@ def lanczos(
     space: "Space",
     most: int,
     residual: float = 0.0,
-    progress: Callable[[int, float], object] | None = None,
+    progress: Progress | None = None,
 ) -> Lanczos:
     """The Lanczos basis of `operator` from `start`.
 

@@ -69,10 +69,11 @@ def gauge_records(
     scaled, mistakes = {}, []
     sigma = deviation or (GAUGE_ERROR if error is None else 0.0)
     for name, record in records.items():
-        if isinstance(window, dict) and name not in window:
-            mistakes.append(_NO_WINDOW.format(name))
+        try:
+            span = window_of(window, name)
+        except ConfigError as error:
+            mistakes += error.mistakes
             continue
-        span = window_of(window, name)
         record = dataclasses.replace(record, window=span, deviation=1.0)
         time, value, _ = record.counted()
         if not time.size or (sigma == 0.0 and np.std(value) == 0):
@@ -101,15 +102,12 @@ def _weights(time, independent):
     return (around / count)[group]
 
 
-_NO_WINDOW = "gauge {!r} has no window; give it one, or leave that gauge out."
-
-
 def window_of(window: tuple | dict, name: str) -> tuple:
     """(first, last) [s] of a gauge, from one window for all gauges or {name: window}."""
     if not isinstance(window, dict):
         return window
     if name not in window:
-        raise ConfigError(_NO_WINDOW.format(name))
+        raise ConfigError(f"gauge {name!r} has no window; give it one, or leave that gauge out.")
     return window[name]
 
 

@@ -39,7 +39,8 @@ from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ..controls.controls import ControlDict, Transformed
 from ..core.programs import Transform
-from .minimise import Space, lanczos, unit_vectors
+from .linear_model import entered
+from .minimise import Progress, Space, lanczos, unit_vectors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,20 +91,11 @@ class Posterior:
 
         function, parameters = transformed.function, entered(parameters, communicator)
         program = jit(communicator.spmd(add))
-        total = jit(communicator.spmd(lambda function, p: jax.tree.map(jnp.zeros_like, function(p))))(
-            function, parameters
-        )
+        zeros = jit(communicator.spmd(lambda function, p: jax.tree.map(jnp.zeros_like, function(p))))
+        total = zeros(function, parameters)
         for vector, weight in zip(vectors, weights):
             total = program(function, parameters, entered(vector, communicator), jnp.asarray(weight), total)
         return total
-
-
-def entered(parameters: ControlDict, communicator: Communicator) -> dict[str, jax.Array]:
-    """A control dict in the form that programs take."""
-    return {
-        name: value if np.ndim(value) >= 2 else communicator.place(lambda rank: np.asarray(value))  # noqa: B023
-        for name, value in parameters.items()
-    }
 
 
 def eigenpairs(
@@ -112,11 +104,9 @@ def eigenpairs(
     model: ShallowWater,
     space: Space,
     most: int = 30,
-    tolerance: float = 1e-2,
-    seed: int = 0,
-    progress: Callable[[int, float], object] | None = None,
+    progress: Progress | None = None,
 ) -> Posterior:
-    """The Posterior of A by Lanczos from a random vector.
+    """The Posterior of A by Lanczos from a random vector, which is the same on any number of ranks.
 
     Args:
         product: A, a function of a control dict: that of `Tangent` for Gauss-Newton, or FourDVar's Hessian minus 1.
@@ -124,12 +114,10 @@ def eigenpairs(
         model: a ShallowWater.
         space: a Space.
         most: largest number of products.
-        tolerance: bound of |A w - l w| relative to 1 + l.
-        seed: seed of the random vector, which is the same on any number of ranks.
         progress: called as progress(products, residual).
     """
-    basis = lanczos(product, noise_like(like, model, seed), space, most, progress=progress)
-    return Posterior(*basis.eigenpairs(tolerance))
+    basis = lanczos(product, noise_like(like, model), space, most, progress=progress)
+    return Posterior(*basis.eigenpairs())
 
 
 def noise_like(values: ControlDict, model: ShallowWater, seed: int | tuple[int, ...] = 0) -> ControlDict:

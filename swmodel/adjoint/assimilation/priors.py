@@ -39,7 +39,6 @@ __all__ = [
     "Faults",
     "Field",
     "Number",
-    "OfFaults",
     "Prior",
     "Series",
     "Setting",
@@ -144,10 +143,18 @@ def background_of(model: ShallowWater, state: State, name: str, dt: float) -> An
     return control.get(dynamics, state)
 
 
-class UnitSources(Prior):
-    """The initial elevation as a sum of unit sources on a patch."""
+class OfElevation(Prior):
+    """The initial elevation as a function of a few numbers."""
 
     numbers = True
+
+    def targets(self) -> tuple[str, ...]:
+        return ("initial.eta",)
+
+
+class UnitSources(OfElevation):
+    """The initial elevation as a sum of unit sources on a patch."""
+
     patterns = True
 
     x: tuple[float, float] = declared(Pair(COORDINATES), doc="(low, high) of the patch")
@@ -159,19 +166,21 @@ class UnitSources(Prior):
         None, "m", minimum=0.0, default=0.0, doc="w of a = w log(1 + exp(R p / w)); 0: both signs"
     )
 
-    def targets(self) -> tuple[str, ...]:
-        return ("initial.eta",)
-
     def transform(self, setting: Setting) -> Transform:
         x, y = ((float(low), float(high)) for low, high in (self.x, self.y))
         errors = self.deviation, self.length, self.uplift_only or None
         return seafloor.UnitSources.on(setting.model, x, y, float(self.spacing), *errors)
 
 
-class UnitFaults(Prior):
+def _surface_above(source, prior, setting):
+    """The SeaSurface of a Source on the model's grid, as the prior's `horizontal` and `kajiura` have it."""
+    grid, depth = setting.model.grid, setting.model.sea_floor.depth
+    return SeaSurface.of(grid, depth, region_around(source, grid), horizontal=prior.horizontal, kajiura=prior.kajiura)
+
+
+class UnitFaults(OfElevation):
     """The initial elevation as a sum of the sea surface above faults, such as unit sources of SIFT, with any slips."""
 
-    numbers = True
     patterns = True
 
     source: Source = declared(
@@ -182,14 +191,9 @@ class UnitFaults(Prior):
     horizontal: bool = declared(Flag(), default=True, doc="whether horizontal motion of slopes lifts the surface, too")
     kajiura: bool = declared(Flag(), default=True, doc="whether the surface is smoothed by 1 / cosh(k H)")
 
-    def targets(self) -> tuple[str, ...]:
-        return ("initial.eta",)
-
     def transform(self, setting: Setting) -> Transform:
-        grid, depth = setting.model.grid, setting.model.sea_floor.depth
         source = seafloor.with_unit_slip(self.source)
-        region = region_around(source, grid)
-        surface = SeaSurface.of(grid, depth, region, horizontal=self.horizontal, kajiura=self.kajiura)
+        surface = _surface_above(source, self, setting)
         return seafloor.UnitFaults.on(setting.model, surface, source, float(self.deviation), float(self.length))
 
     def unknowns(self, setting: Setting) -> int:
@@ -203,10 +207,8 @@ def _error(name: str) -> Any:
     return parameter(None, units, above=0.0, default=None, optional=True, doc=doc)
 
 
-class Faults(Prior):
+class Faults(OfElevation):
     """The initial elevation as the sea surface above faults that slip at once; each number may have an error."""
-
-    numbers = True
 
     source: Source = declared(OfFaults(("faults",), "sources.Source([...])"), doc="the faults")
     longitude: float | None = _error("longitude")
@@ -233,13 +235,8 @@ class Faults(Prior):
             return "nothing of the faults is uncertain; give an error to slip, depth, strike, ..."
         return super().conflict(values)
 
-    def targets(self) -> tuple[str, ...]:
-        return ("initial.eta",)
-
     def transform(self, setting: Setting) -> Transform:
-        grid, depth = setting.model.grid, setting.model.sea_floor.depth
-        region = region_around(self.source, grid)
-        surface = SeaSurface.of(grid, depth, region, horizontal=self.horizontal, kajiura=self.kajiura)
+        surface = _surface_above(self.source, self, setting)
         return seafloor.FaultSource.of(setting.model, surface, self.source, self.spreads(self))
 
     def unknowns(self, setting: Setting) -> int:

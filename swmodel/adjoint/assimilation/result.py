@@ -136,7 +136,7 @@ class Result:
         """{name: Columns} of the parameters of unit sources and faults."""
         tables, communicator = {}, self.problem.communicator
         for name, part in getattr(self.problem.transforms[0].function, "parts", {}).items():
-            on_tile = next(iter(communicator.tiles(part).values()))
+            on_tile = communicator.one_tile(part)
             p = np.asarray(self.parameters[name])
             if p.ndim == 1 and (found := on_tile.table(p)) is not None:
                 tables[found[0]] = {

@@ -34,20 +34,6 @@ from ...models.shallow_water import ShallowWater
 from ...parallel.halo import exchange, without_padding
 from .controls import Transformed
 
-__all__ = [
-    "Around",
-    "Balanced",
-    "Between",
-    "Correlated",
-    "Joined",
-    "Patterns",
-    "Positive",
-    "Repeated",
-    "Transform",
-    "correlation_root",
-    "joined",
-]
-
 
 class Transform(Named, abc.ABC):
     """A differentiable function of standard parameters p; subclasses are pytrees (`pytree`)."""
@@ -181,9 +167,9 @@ class _OfOne(Transform):
     def zero(self, model: ShallowWater) -> Any:
         """The background p = 0, as a Problem takes it."""
         if isinstance(self.spread, Correlated):
-            root = next(iter(model.communicator.tiles(self.spread.root).values()))
+            root = model.communicator.one_tile(self.spread.root)
             return np.zeros(np.shape(root)[0], model.dtype)
-        field = callable(self.spread) or jnp.ndim(self.background) == 2 or jnp.ndim(self.spread) == 2
+        field = callable(self.spread) or any(jnp.ndim(x) == 2 for x in jax.tree.leaves((self.background, self.spread)))
         return _zeros(model) if field else np.zeros((), model.dtype)
 
 
@@ -238,22 +224,18 @@ class Between(_OfOne):
 
 
 @pytree
-class Repeated(Transform):
-    """The same change in every record of a series: {record: background + U p}."""
+class Repeated(_OfOne):
+    """The same change in every record of a series {record: background}: {record: background + U p}."""
 
-    backgrounds: dict
+    background: dict
     spread: Any
 
     def __call__(self, p: jax.Array) -> dict[int, jax.Array]:
-        change = self.spread(p) if callable(self.spread) else self.spread * p
-        return {record: background + change for record, background in self.backgrounds.items()}
+        change = self.deviation_of(p)
+        return {record: background + change for record, background in self.background.items()}
 
     def variance(self, p: jax.Array) -> dict[int, jax.Array]:
-        return {k: jnp.zeros_like(b) + _deviation(self.spread) ** 2 for k, b in self.backgrounds.items()}
-
-    def zero(self, model: ShallowWater) -> Any:
-        field = callable(self.spread) or any(jnp.ndim(b) == 2 for b in self.backgrounds.values())
-        return _zeros(model) if field else np.zeros((), model.dtype)
+        return {k: jnp.zeros_like(b) + _deviation(self.spread) ** 2 for k, b in self.background.items()}
 
 
 @pytree
@@ -303,16 +285,8 @@ class Balanced(Transform):
             at = Stored({"u": at_u, "v": at_v}[p] * metric, grid.shape)
             return cut(faces[p].map(lambda mask, at: mask * model.gravity / at, at))
 
-        return Balanced(
-            state.eta,
-            state.u,
-            state.v,
-            spread,
-            over("u", metrics["dy_u"]),
-            over("v", metrics["dx_v"]),
-            cut(faces["u"]),
-            cut(faces["v"]),
-        )
+        balance = over("u", metrics["dy_u"]), over("v", metrics["dx_v"])
+        return Balanced(state.eta, state.u, state.v, spread, *balance, cut(faces["u"]), cut(faces["v"]))
 
     def __call__(self, p: jax.Array) -> dict[str, jax.Array]:
         change = self.spread(p)

@@ -49,6 +49,16 @@ class Pair:
         return jax.tree.unflatten(jax.tree.structure(self.value), self.slope)
 
 
+def paired(value: Any, slopes: Any = None) -> Any:
+    """A pytree, or its Pair with tangents of the same structure if they are given."""
+    return value if slopes is None else Pair(value, jax.tree.leaves(slopes))
+
+
+def parted(x: Any) -> list[Any]:
+    """[a pytree], followed by its tangents in the same structure if it is a Pair."""
+    return [x.value, x.slopes] if isinstance(x, Pair) else [x]
+
+
 def direct(communicator: Communicator, body: Callable, over: tuple[int, ...] = ()) -> Callable:
     """The compiled program of `body(fixed, *moving)`; it donates the arguments whose numbers are in `over`."""
     return jit(communicator.spmd(body), donate_argnums=over, light=_is_native)
@@ -226,12 +236,28 @@ class Transform:
         self.function = function if jax.tree.leaves(function) != [function] else jax.tree_util.Partial(function)
         self.parameters = transformed.parameters
         self.communicator = communicator
-        self.expand, self.contract = (_Both(communicator, body) for body in (self._expand, self._contract))
+        self._programs = {
+            (body, pairs): make(communicator, body)
+            for body in (self._expand, self._contract)
+            for pairs, make in ((False, direct), (True, dual))
+        }
         self.names = tuple(jax.eval_shape(communicator.spmd(self._expand), self.function, parameters)[0])
 
-    def chosen(self, values: ControlDict) -> ControlDict:
-        """Those of `values` that are parameters of this transform."""
-        return {name: values[name] for name in self.parameters}
+    def expand(self, values: list[ControlDict]) -> list[ControlDict]:
+        """[{control: value} of these values], followed by its tangent if `values` are [values, directions]."""
+        return self._called(self._expand, self._chosen(values))
+
+    def contract(self, values: list[ControlDict], bars: list[ControlDict]) -> list[ControlDict]:
+        """[the cotangents of the parameters] from `bars` of the controls, with tangents as of `expand`."""
+        return self._called(self._contract, self._chosen(values), [{k: x[k] for k in self.names} for x in bars])
+
+    def _chosen(self, values):
+        return [{name: x[name] for name in self.parameters} for x in values]
+
+    def _called(self, body, *arguments):
+        """The dict that a body returns for arguments [value] or [value, tangents], in the same form."""
+        program = self._programs[body, len(arguments[0]) > 1]
+        return parted(program(self.function, *(paired(*each) for each in arguments))[0])
 
     def _expand(self, function, parameters):
         return (function(jax.tree.map(self._entered, parameters)),)
@@ -243,8 +269,3 @@ class Transform:
         # Every rank holds the whole cotangent of a number. Each takes its share, and `replicated` sums the shares.
         shares = jax.tree.map(lambda x: x if jnp.ndim(x) >= 2 else x / self.communicator.size, bars)
         return (jax.vjp(lambda p: self._expand(function, p)[0], parameters)[1](shares)[0],)
-
-
-class _Both:
-    def __init__(self, communicator, body):
-        self.direct, self.dual = direct(communicator, body), dual(communicator, body)

@@ -4,128 +4,26 @@ A unit is a number of steps within one interval between forcing records, and one
 (carry, acc) between two units: the carry of a differentiable step loop and the accumulator of the cost, or Pairs of
 these. `forward` and `record` donate the arrays of the point that they receive, so that it cannot be used again.
 
-Storage for points of a run: on the device, in the host's memory, or in an unnamed temporary file.
-
-The operating system removes such a file when its last process ends, so that even a killed run leaves nothing behind.
+Programs that are compiled when they are first called are compiled one after another: each by one rank, while the others
+wait. `compile_ahead` traces all of them first. Then ranks begin with different ones, and load what another rank has
+compiled (runtime/compilation.py). Shapes are enough for it, so that a thread may compute the motion of a source
+meanwhile.
 """
 
 import dataclasses
-import tempfile
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...errors import DataError, SwmodelError
-from ...parallel.communicator import Communicator
+from ...errors import SwmodelError
+from ...stencils.stencil import loops_compiled_meanwhile
 from ..controls.controls import ControlDict
 from ..costs.tile_costs import TileCost
 from .checkpointing import Span
-from .programs import Pair, Programs
-
-
-class Tiers:
-    """Copies of points by number; the arrays that `get` returns may be donated.
-
-    Args:
-        communicator: the model's.
-        copy: `copy(point)` returns a copy of a point.
-        on_device: number of points that stay on the device; further ones go to the host's memory.
-        folder: folder of the file; the system's folder for temporary files unless given.
-    """
-
-    def __init__(
-        self,
-        communicator: Communicator,
-        copy: Callable[[Any], Any],
-        on_device: int,
-        folder: str | Path | None = None,
-    ):
-        self.communicator, self.copy, self.on_device, self.folder = communicator, copy, on_device, folder
-        self.device, self.host = {}, {}
-        self.file: Slots | None = None
-
-    def keep(self, number: int, point: Any, on_disk: bool = False) -> None:
-        """Store a copy of a point."""
-        if on_disk:
-            self.file = self.file or Slots(self.folder)
-            self.file.write(number, self._to_host(point))
-        elif len(self.device) < self.on_device:
-            self.device[number] = self.copy(point)
-        else:
-            self.host[number] = jax.tree.map(np.array, self._to_host(point))
-
-    def get(self, number: int, last: bool = False) -> "Point":
-        """The point with this number; with `last` it is removed."""
-        if number in self.device:
-            return self.device.pop(number) if last else self.copy(self.device[number])
-        if number in self.host:
-            return self._to_device(self.host.pop(number) if last else self.host[number])
-        if self.file is None:
-            raise KeyError(number)
-        return self._to_device(self.file.read(number, last))
-
-    def close(self) -> None:
-        """Release all points and the file."""
-        self.device, self.host = {}, {}
-        if self.file is not None:
-            self.file.close()
-
-    def _to_host(self, point):
-        return {rank: jax.tree.map(np.asarray, tile) for rank, tile in self.communicator.tiles(point).items()}
-
-    def _to_device(self, tiles):
-        return self.copy(self.communicator.place(lambda rank: tiles[rank]))  # a device may use the host's memory
-
-
-class Slots:
-    """An unnamed file with one slot for each pytree; all pytrees have the same structure and shapes."""
-
-    def __init__(self, folder: str | Path | None = None):
-        try:
-            self.file = tempfile.TemporaryFile(dir=folder, prefix="swmodel-")
-        except OSError as error:
-            raise DataError(
-                f"checkpoints cannot be written to {folder or tempfile.gettempdir()} ({error.strerror}); "
-                "name another folder."
-            ) from error
-        self.slots, self.free, self.structure = {}, [], None
-        self.shapes: list[tuple[tuple[int, ...], Any]] = []
-
-    def write(self, number: int, tree: object) -> None:
-        """Write a pytree of host arrays; raises DataError if the disk is full."""
-        leaves, self.structure = jax.tree.flatten(tree)
-        self.shapes = [(x.shape, x.dtype) for x in leaves]
-        slot = self.free.pop() if self.free else len(self.slots)
-        try:
-            self.file.seek(slot * sum(x.nbytes for x in leaves))
-            for x in leaves:
-                self.file.write(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
-            self.file.flush()
-        except OSError as error:
-            raise DataError(
-                f"checkpoint {len(self.slots) + 1} could not be written ({error.strerror}); keep fewer on disk, "
-                "or name a folder with more free space."
-            ) from error
-        self.slots[number] = slot
-
-    def read(self, number: int, last: bool) -> Any:
-        """The pytree with this number; with `last` its slot becomes free."""
-        slot = self.slots.pop(number) if last else self.slots[number]
-        arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
-        self.file.seek(slot * sum(x.nbytes for x in arrays))
-        for x in arrays:
-            self.file.readinto(x.reshape(-1).view(np.uint8).data)
-        if last:
-            self.free.append(slot)
-        return jax.tree.unflatten(self.structure, arrays)
-
-    def close(self) -> None:
-        """Close the file, which removes it."""
-        self.file.close()
+from .programs import Pair, Programs, paired, parted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,7 +160,7 @@ class Run:
         """[the cotangents of all controls], followed by their tangents if the Run has tangents."""
         fixed = self.fixed_at_start() | {"carry": self._carry}
         (at_start,) = self.programs.to_start(fixed, self.controls_at_start(), self._bars)
-        for total, *more in zip(self._gradient, self._parts(at_start), self._parts(self._lasting)):
+        for total, *more in zip(self._gradient, parted(at_start), parted(self._lasting)):
             for name, bar in (item for part in more for item in part.items()):
                 total[name] = total[name] + bar if name in total else bar
             for control in self.programs.of_dynamics:
@@ -275,42 +173,30 @@ class Run:
 
     def _both(self, choose):
         """`choose(values)`, as a Pair with `choose(slopes)` if the Run has tangents."""
-        if self.slopes is None:
-            return choose(self.values)
-        return Pair(choose(self.values), jax.tree.leaves(choose(self.slopes, of_slopes=True)))
-
-    @staticmethod
-    def _parts(x):
-        return [x.value, x.slopes] if isinstance(x, Pair) else [x]
+        return paired(choose(self.values), None if self.slopes is None else choose(self.slopes))
 
     def controls_at_start(self) -> Any:
         """{name: value} of the controls on which the first state depends, or a Pair of these."""
-        return self._both(lambda values, of_slopes=False: {c.name: values[c.name] for c in self.programs.at_start})
+        return self._both(lambda values: {c.name: values[c.name] for c in self.programs.at_start})
 
     def params(self, unit: int) -> Any:
         """{name: value} of the controls of the dynamics during a unit, or a Pair of these."""
+        return self._both(lambda values: {c.name: self._value(c, values, unit) for c in self.programs.of_dynamics})
 
-        def choose(values, of_slopes=False):
-            return {c.name: self._value(c, values, unit, of_slopes) for c in self.programs.of_dynamics}
-
-        return self._both(choose)
-
-    def _value(self, control, values, unit, of_slopes):
+    def _value(self, control, values, unit):
         """A control's value, or (first, second) of a window's records; the model has those that are not controls."""
-        value = values[control.name]
+        value, share = values[control.name], 0 if values is self.slopes else 1
         if not control.records:
             return value
-        numbers = self._window(control, unit)
-        others = (k for k in numbers if k not in value)
-        others = {k: control.of_record(k, self.problem.model.dtype) for k in others}
-        return tuple(value[k] if k in value else others[k] * (0 if of_slopes else 1) for k in numbers)
+        of_model = lambda k: control.of_record(k, self.problem.model.dtype) * share  # noqa: E731
+        return tuple(value[k] if k in value else of_model(k) for k in self._window(control, unit))
 
     def _window(self, control, unit):
         return control.window_records(self.units[unit].window, self.problem.dt)
 
     def _collect(self, unit, passing):
         """Add the cotangents of a window's two records to the sums for these records."""
-        for total, bars in zip(self._gradient, self._parts(passing)):
+        for total, bars in zip(self._gradient, parted(passing)):
             for control in self.programs.of_dynamics:
                 if control.records:
                     sums = total.setdefault(control.name, {})
@@ -322,12 +208,7 @@ class Run:
         problem, here = self.problem, self.units[unit]
         count = here.count if steps is None else steps
         span = Span(np.int32(here.first + (count if at_end else 0)), np.int32(count))
-        return {
-            "dynamics": self._dynamics(here.window),
-            "stepper": problem.stepper,
-            "cost": self.cost,
-            "span": span,
-        }
+        return {"dynamics": self._dynamics(here.window), "stepper": problem.stepper, "cost": self.cost, "span": span}
 
     def _dynamics(self, window):
         return self.problem.dynamics(window)
@@ -335,3 +216,67 @@ class Run:
     def fixed_at_start(self) -> dict[str, Any]:
         """`fixed` of the first unit, with the first state."""
         return self.fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
+
+
+# -- programs that all ranks compile together before the first of them runs --------------------------------------------
+
+
+def compile_ahead(problem: Any) -> None:
+    """Compile the loops and the programs of a Problem's gradient; collective. JAX keeps them for the calls that follow.
+
+    Nothing is done with transforms and on several devices, whose arguments have other forms.
+    """
+    if problem.transforms or problem.communicator.name == "sharded":
+        return
+    run, order = _Outlined(problem), -1 if problem.communicator.rank % 2 else 1
+    traced = _traced(run)
+    native = problem.outline(problem.first_step).step_loop.compiles()
+    jaxprs = [program.jaxpr.jaxpr for program in traced] if native else []
+    with loops_compiled_meanwhile(jaxprs, order):
+        for lowered in [program.lower() for program in traced][::order]:
+            lowered.compile()
+
+
+def _traced(run):
+    """The traced programs of a gradient, in the order of their calls."""
+    programs, fixed, params = run.programs, run.fixed(0), run.params(0)
+    begin = run.fixed_at_start(), run.controls_at_start()
+    start = programs.start.trace(*begin)
+    point = _shapes(start)
+    record = programs.record.trace(fixed, params, *point)
+    finish = programs.finish.trace(fixed, params, *point)
+    _, bars, lasting, _ = _shapes(finish)
+    carry = {"carry": point[0]}
+    pull = programs.pull.trace(fixed | carry, params, _shapes(record)[-1], bars, lasting)
+    found = [start, programs.copy.trace(*point), record, finish, pull]
+    found.append(programs.to_start.trace(begin[0] | carry, begin[1], bars))
+    if len(run.units) > 1:  # a schedule runs over all units but the last before it differentiates them
+        found.insert(2, programs.forward.trace(fixed, params, *point))
+    return found
+
+
+def _shapes(traced):
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), traced.out_info)
+
+
+class _Outlined(Run):
+    """A Run whose time records, and the uplift of its System, are shapes."""
+
+    def __init__(self, problem):
+        values = {control.name: _outlined(problem, control) for control in problem.own_controls}
+        super().__init__(problem, values, None, problem.cost)
+
+    def _dynamics(self, window):
+        return self.problem.outline(window)
+
+    def _value(self, control, values, unit):
+        value = values[control.name]
+        return (next(iter(value.values())),) * 2 if control.records else value
+
+
+def _outlined(problem, control):
+    """The value of a control as programs take it, with shapes in the place of time records."""
+    held = control.get(problem.outline(problem.first_step), problem.shown if control.of_state else None)
+    if control.records:
+        return dict.fromkeys(control.records, jax.ShapeDtypeStruct(held.first.shape, problem.model.dtype))
+    return problem.to_program(jnp.asarray(held, problem.model.dtype))

@@ -34,8 +34,9 @@ import numpy as np
 from ...errors import ConfigError
 from ...models.intervals import intervals
 from .checkpointing import even_lengths
+from .leaves import Tiers
 from .programs import Programs
-from .runs import Plan, Run, Tiers, Unit, units
+from .runs import Plan, Run, Unit, units
 
 LONGEST = 128  # most steps of a unit if every step is stored
 LARGE = 1 << 26  # [bytes] of stored steps from which on waiting for their end costs little

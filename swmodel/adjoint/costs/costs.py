@@ -4,10 +4,11 @@
     GaugeMaximum      (mean over the window of max(eta, 0)^p)^(1/p), close to the largest eta for large p   [m]
     SectionTransport  volume transport through a section along a grid line                                 [m3 s-1]
     BoxEnergy         kinetic and potential energy in a box                                                [J]
+    GaugeConcentration, BoxContent   the concentration of a tracer at points, and its amount in a box
     Misfit            half the sum of squared differences to observations over their standard deviations   [1]
     FinalState        the user's own function of the last state
 
-concentration.py has those of tracers. Users give places and times. `on_tile` converts a cost, once for each Problem, to
+Users give places and times. `on_tile` converts a cost, once for each Problem, to
 a TileCost (tile_costs.py). The sections [adjoint.cost] of experiment files follow from the declared parameters.
 """
 
@@ -19,17 +20,27 @@ import numpy as np
 from ...defaults import WATER_DENSITY
 from ...dynamics.layers import which_layer
 from ...errors import ConfigError
-from ...fields.parameters import COORDINATES, POINT, Pair, Places, declared, parameter
+from ...fields.parameters import COORDINATES, POINT, Pair, Places, Text, declared, parameter
 from ...fields.parts import name_of
 from ...fields.state import static
+from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...simulation.progress import duration
-from .readers import BoxReader, GaugeReader, SectionReader, everywhere, outermost, time_weights
-from .records import DictOf, Record, last_time, observation_tables
+from .readers import BoxReader, ContentReader, GaugeReader, SectionReader, everywhere, in_box, outermost, time_weights
+from .records import DictOf, Record, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
-__all__ = ["BoxEnergy", "FinalState", "GaugeElevation", "GaugeMaximum", "Misfit", "SectionTransport"]
+__all__ = [
+    "BoxContent",
+    "BoxEnergy",
+    "FinalState",
+    "GaugeConcentration",
+    "GaugeElevation",
+    "GaugeMaximum",
+    "Misfit",
+    "SectionTransport",
+]
 
 
 def of_gauges() -> Any:
@@ -54,13 +65,32 @@ def of_box(axis: str) -> Any:
     return declared(Pair(COORDINATES, optional=True), default=None, doc=doc)
 
 
-class TimedCost(Cost):
+class OfRun(Cost):
+    """A cost of what is read along a run; subclasses may declare `places = of_gauges()` and `window = of_window()`.
+
+    Attributes:
+        observed: the name of the parameter {name: observations that have a `place`}, if there is one.
+    """
+
+    reads_families = True
+    observed: ClassVar[str | None] = None
+
+    def locations(self) -> dict[str, tuple[float, float]]:
+        if self.observed is not None:
+            return {name: each.place for name, each in getattr(self, self.observed).items()}
+        return getattr(self, "places", {})
+
+    def last_time(self) -> float:
+        window = getattr(self, "window", None)
+        return 0.0 if window is None else window[1]
+
+
+class TimedCost(OfRun):
     """A cost that sums up a reader's numbers at a time, in the mean over a window, or at the end of the run.
 
     Subclasses declare `time = of_time()` and `window = of_window()`.
     """
 
-    reads_families = True
     exclusive: ClassVar = (("time", "window"),)
     time: ClassVar[float | None]
     window: ClassVar[tuple[float, float] | None]
@@ -83,7 +113,7 @@ class TimedCost(Cost):
         return " at the end" if self.time is None else f" after {duration(self.time)}"
 
     def last_time(self) -> float:
-        return self.window[1] if self.window is not None else self.time or 0.0
+        return self.time or super().last_time()
 
 
 def during(window: tuple[float, float] | None) -> str:
@@ -114,11 +144,8 @@ class GaugeElevation(TimedCost):
     def title(self) -> str:
         return f"elevation at {', '.join(self.places)}{self.when()}"
 
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return self.places
 
-
-class GaugeMaximum(Cost):
+class GaugeMaximum(OfRun):
     """J = sum over gauges of (1/N sum over the N steps of the window of max(eta, 0)^p)^(1/p) [m].
 
     J is a smooth lower bound of the maximum that grows with p. If one step alone is high, J is N^(-1/p) of the maximum;
@@ -134,7 +161,6 @@ class GaugeMaximum(Cost):
     window: tuple[float, float] | None = of_window("(first, last) of the maximum; all steps unless given")
     power: float = parameter(minimum=2.0, default=16.0, static=True, doc="p: the larger, the closer to the maximum")
 
-    reads_families = True
     units = "m"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
@@ -146,12 +172,6 @@ class GaugeMaximum(Cost):
 
     def title(self) -> str:
         return f"maximum elevation at {', '.join(self.places)}{during(self.window)}"
-
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return self.places
-
-    def last_time(self) -> float:
-        return 0.0 if self.window is None else self.window[1]
 
 
 class SectionTransport(TimedCost):
@@ -214,7 +234,100 @@ class BoxEnergy(TimedCost):
         return ("energy" if self.x is None and self.y is None else "energy in a box") + self.when()
 
 
-class Misfit(Cost):
+class TracerName(Text):
+    """The rule of a parameter that names a tracer of the model."""
+
+
+def _of_tracer():
+    return declared(TracerName(), static=True, doc="name of the tracer")
+
+
+class GaugeConcentration(TimedCost):
+    """J = sum over gauges of a tracer's concentration c(t), or of its mean over a window, in the units of the tracer.
+
+    Args:
+        tracer: the name of the tracer.
+        places, time, window: as for GaugeElevation, between whose cells and steps c is interpolated likewise.
+    """
+
+    tracer: str = _of_tracer()
+    places: dict = of_gauges()
+    time: float | None = of_time()
+    window: tuple[float, float] | None = of_window()
+
+    units = "units of the tracer"
+
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
+        _check_tracer(self, outermost(model))
+        return GaugeReader.at(self.places, model, self.tracer), len(self.places)
+
+    def title(self) -> str:
+        return f"{self.tracer} at {', '.join(self.places)}{self.when()}"
+
+
+class BoxContent(TimedCost):
+    """J = sum over the cells in a box of area h c, at a time or in the mean over a window: the amount of a tracer.
+
+    J has the units of the tracer times m3.
+
+    Args:
+        tracer: the name of the tracer.
+        x, y: (low, high) of the box, which holds the cells with centres in this range; the whole domain unless given.
+        time, window: as for GaugeElevation.
+    """
+
+    tracer: str = _of_tracer()
+    x: tuple[float, float] | None = of_box("x")
+    y: tuple[float, float] | None = of_box("y")
+    time: float | None = of_time()
+    window: tuple[float, float] | None = of_window()
+
+    units = "m3 x units of the tracer"
+
+    def reader(self, model: ShallowWater) -> tuple[Any, int]:
+        _check_tracer(self, outermost(model))
+
+        def of(inside: GridValues, model: ShallowWater) -> ContentReader:
+            areas = Stored(model.grid.area_h, model.grid.shape)
+            return ContentReader(model.scatter(inside.map(np.multiply, areas)), self.tracer)
+
+        return in_box(self.x, self.y, model, of), 1
+
+    def title(self) -> str:
+        return f"amount of {self.tracer}{'' if self.x is None and self.y is None else ' in a box'}{self.when()}"
+
+
+def _check_tracer(cost, model):
+    """Raise ConfigError unless the model steps the tracer that a cost names."""
+    known = [row.name for row, *_ in model.system.contents]
+    if cost.tracer not in known:
+        raise ConfigError(
+            f"{type(cost).__name__}: the model steps no tracer {cost.tracer!r}; "
+            f"{'it has ' + ', '.join(known) if known else 'give it one, tracers=sw.Tracer(...)'}."
+        )
+
+
+class SeriesMisfit(OfRun):
+    """A misfit to Records of the numbers that a reader reads, linear between steps."""
+
+    @abc.abstractmethod
+    def reader(self, model: ShallowWater) -> Any:
+        """The reader."""
+
+    @abc.abstractmethod
+    def series(self) -> dict[str, Record]:
+        """{label: Record} of the reader's numbers, in their order."""
+
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        reader, tables = self.reader(model), observation_tables(self.series(), dt, first_step, steps)
+        return Squares(reader, *(everywhere(model, table) for table in tables), first_step + 1)
+
+    def last_time(self) -> float:
+        times = (record.counted()[0] for record in self.series().values())
+        return max((float(np.max(time, initial=0.0)) for time in times), default=0.0)
+
+
+class Misfit(SeriesMisfit):
     """J = 1/2 sum over gauges and their observations of [(eta(t_i) - y_i) / s_i]^2 [1].
 
     eta is interpolated linearly between steps. Observations outside their record's window do not count.
@@ -228,26 +341,16 @@ class Misfit(Cost):
         doc="{name: Record} of the observations",
     )
 
-    reads_families = True
+    observed = "records"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        tables = observation_tables(self.records, dt, first_step, steps)
-        return squares_of(GaugeReader.at(self.locations(), model), tables, model, first_step)
+    def reader(self, model: ShallowWater) -> Any:
+        return GaugeReader.at(self.locations(), model) if self.records else None
+
+    def series(self) -> dict[str, Record]:
+        return self.records
 
     def title(self) -> str:
         return f"misfit to observations at {', '.join(self.records)}"
-
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return {name: record.place for name, record in self.records.items()}
-
-    def last_time(self) -> float:
-        return last_time(self.records.values())
-
-
-def squares_of(reader: Any, tables: np.ndarray, model: ShallowWater | Family, first_step: int) -> Squares:
-    """The Squares of a reader's numbers and the `observation_tables` of their records, in the same order."""
-    share, observed, per_deviation = (everywhere(model, table) for table in tables)
-    return Squares(reader, share, observed, per_deviation, first_step + 1)
 
 
 class FinalState(Cost):

@@ -27,9 +27,9 @@ from ...models.checks import check_gregorian
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...output.products.harmonics import why_not_separable
-from .costs import Cost, of_window
+from .costs import OfRun, of_window
 from .readers import GaugeReader, everywhere, outermost
-from .records import DictOf
+from .records import DictOf, Observation
 from .tile_costs import SquaresOfSums, TileCost
 
 __all__ = ["HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
@@ -40,7 +40,7 @@ DEVIATION, USED = "deviation_m", "used"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class HarmonicConstants:
+class HarmonicConstants(Observation):
     """The harmonic constants of a gauge.
 
     Attributes:
@@ -53,9 +53,6 @@ class HarmonicConstants:
     constants: Mapping[str, tuple[float, float]]
     deviation: float = 1.0
 
-    observations_per_datum = 1.0  # the errors of all numbers are independent
-    units = "m"
-
     @property
     def names(self) -> tuple[str, ...]:
         """The constituents."""
@@ -67,16 +64,6 @@ class HarmonicConstants:
         size, lag = np.array(list(self.constants.values()), float).T
         wave = size * np.exp(1j * np.deg2rad(lag))
         return np.stack([wave.real, wave.imag], -1).ravel()
-
-    @property
-    def error(self) -> np.ndarray:
-        """The error of each number that is known [m], (m,)."""
-        return self.counted()[2]
-
-    @property
-    def independent(self) -> float:
-        """The number of independent observations."""
-        return float(self.counted()[0].size)
 
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(which of `numbers`, value [m], deviation [m]) of the numbers that are known, (m,) each."""
@@ -91,7 +78,7 @@ class HarmonicConstants:
 EXAMPLE = "'Brest': HarmonicConstants((-4.5, 48.4), {'M2': (2.05, 108.9)})"
 
 
-class HarmonicMisfit(Cost):
+class HarmonicMisfit(OfRun):
     """J = 1/2 sum over gauges and constituents of |A exp(-i g) - A_obs exp(-i g_obs)|^2 / s^2 [1].
 
     Args:
@@ -107,7 +94,7 @@ class HarmonicMisfit(Cost):
     window: tuple[float, float] | None = of_window("(first, last) of the fit; all steps unless given")
     start: datetime.datetime | None = declared(Moment(), default=None, doc="date of step 0; that of the tides")
 
-    reads_families = True
+    observed = "constants"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         names, outer = _common_names(self.constants), outermost(model)
@@ -129,12 +116,6 @@ class HarmonicMisfit(Cost):
     def title(self) -> str:
         names = ", ".join(_common_names(self.constants))
         return f"misfit of {names} at {len(self.constants)} gauges"
-
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return {name: each.place for name, each in self.constants.items()}
-
-    def last_time(self) -> float:
-        return 0.0 if self.window is None else self.window[1]
 
 
 def _common_names(constants):

@@ -27,9 +27,9 @@ from ...grids.observed_tables import check_kind
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...observed.marks import nearest_cell, read_marks
-from .costs import Cost, during, of_window
+from .costs import OfRun, during, of_window
 from .readers import GaugeReader, everywhere, time_weights
-from .records import DictOf
+from .records import DictOf, Observation
 from .tile_costs import OneOfEach, TileCost, rows
 
 __all__ = ["Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
@@ -38,7 +38,7 @@ REACH = 2  # cells
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Mark:
+class Mark(Observation):
     """A high-water mark.
 
     Attributes:
@@ -57,25 +57,16 @@ class Mark:
     ground: float = -np.inf
     spherical: bool | None = None
 
-    observations_per_datum = 1.0
-    independent = 1.0
-    units = "m"
-
-    @property
-    def error(self) -> np.ndarray:
-        """The standard deviation of the error [m], (1,)."""
-        return np.array([float(self.deviation)])
-
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(time, which a mark does not have, height, deviation), (1,) each."""
-        return np.full(1, np.nan), np.array([float(self.height)]), self.error
+        return np.full(1, np.nan), np.array([float(self.height)]), np.array([float(self.deviation)])
 
     def modelled(self, times: np.ndarray, highest: np.ndarray) -> np.ndarray:
         """The model's largest level (1,), the first of `highest`."""
         return highest[:1]
 
 
-class MarkMisfit(Cost):
+class MarkMisfit(OfRun):
     """J = 1/2 sum over marks of [(max over the steps of eta - y_i) / s_i]^2 [1].
 
     Args:
@@ -92,7 +83,7 @@ class MarkMisfit(Cost):
         minimum=0, whole=True, default=REACH, static=True, doc="cells from a mark within which water counts"
     )
 
-    reads_families = True
+    observed = "marks"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         marks, away = marks_in_water(self.marks, model, self.reach)
@@ -118,12 +109,6 @@ class MarkMisfit(Cost):
 
     def title(self) -> str:
         return f"misfit to {len(self.marks)} high-water marks{during(self.window)}"
-
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return {name: mark.place for name, mark in self.marks.items()}
-
-    def last_time(self) -> float:
-        return 0.0 if self.window is None else self.window[1]
 
 
 @pytree

@@ -32,14 +32,13 @@ from ...fields.state import State, pytree
 from ...grids.observed_tables import read_series
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
-from .costs import Cost, squares_of, tile_cost
+from .costs import Cost, OfRun, SeriesMisfit, tile_cost
 from .marks import SquaresOfMaxima
 from .readers import OnGrids, SectionReader
-from .records import DictOf, Record, last_time, observation_tables
+from .records import DictOf, Record
 from .tile_costs import AtInstants, Squares, SquaresOfSums, TileCost
 
 __all__ = ["JointMisfit", "TransportMisfit", "VelocityMisfit"]
-
 
 VELOCITY, TRANSPORT = ("u_m_s", "v_m_s"), "transport_m3_s"
 
@@ -95,10 +94,14 @@ class SectionRecord:
     window: tuple | None = None
 
     @property
+    def place(self) -> tuple:
+        """The middle of the section."""
+        return tuple(0.5 * (a + b) for a, b in zip(self.start, self.end))
+
+    @property
     def record(self) -> Record:
         """The Record of the transport, placed in the middle of the section."""
-        middle = tuple(0.5 * (a + b) for a, b in zip(self.start, self.end))
-        return Record(middle, self.time, self.value, self.deviation, self.window, units="m3 s-1")
+        return Record(self.place, self.time, self.value, self.deviation, self.window, units="m3 s-1")
 
     @staticmethod
     def of(start: tuple[float, float], end: tuple[float, float], record: Record) -> "SectionRecord":
@@ -111,7 +114,7 @@ def components(currents: Mapping[str, Current]) -> dict[str, Record]:
     return {f"{name} ({part})": each.records[k] for k, part in enumerate("uv") for name, each in currents.items()}
 
 
-class VelocityMisfit(Cost):
+class VelocityMisfit(SeriesMisfit):
     """J = 1/2 sum over places, components and observations of [(u(t_i) - u_i) / s_i]^2 [1].
 
     Args:
@@ -122,24 +125,19 @@ class VelocityMisfit(Cost):
         DictOf(Current, "Current", "name: Current"), doc="{name: Current} of the observations"
     )
 
-    reads_families = True
+    observed = "currents"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        reader = OnGrids.at(self.locations(), model, lambda own, one: VelocityReader(Gauges.at(own, one)), parts=2)
-        tables = observation_tables(components(self.currents), dt, first_step, steps)
-        return squares_of(reader, tables, model, first_step)
+    def reader(self, model: ShallowWater) -> Any:
+        return OnGrids.at(self.locations(), model, lambda own, one: VelocityReader(Gauges.at(own, one)), parts=2)
+
+    def series(self) -> dict[str, Record]:
+        return components(self.currents)
 
     def title(self) -> str:
         return f"misfit to velocities at {', '.join(self.currents)}"
 
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return {name: current.place for name, current in self.currents.items()}
 
-    def last_time(self) -> float:
-        return last_time(current.records[0] for current in self.currents.values())
-
-
-class TransportMisfit(Cost):
+class TransportMisfit(SeriesMisfit):
     """J = 1/2 sum over sections and observations of [(T(t_i) - T_i) / s_i]^2 [1].
 
     Args:
@@ -150,22 +148,17 @@ class TransportMisfit(Cost):
         DictOf(SectionRecord, "SectionRecord", "name: SectionRecord"), doc="{name: SectionRecord} of the observations"
     )
 
-    reads_families = True
+    observed = "transports"
 
-    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        readers = tuple(SectionReader.between(each.start, each.end, model) for each in self.transports.values())
-        records = {name: each.record for name, each in self.transports.items()}
-        tables = observation_tables(records, dt, first_step, steps)
-        return squares_of(TransportReader(readers), tables, model, first_step)
+    def reader(self, model: ShallowWater) -> Any:
+        sections = self.transports.values()
+        return TransportReader(tuple(SectionReader.between(each.start, each.end, model) for each in sections))
+
+    def series(self) -> dict[str, Record]:
+        return {name: each.record for name, each in self.transports.items()}
 
     def title(self) -> str:
         return f"misfit to transports through {', '.join(self.transports)}"
-
-    def locations(self) -> dict[str, tuple[float, float]]:
-        return {name: each.record.place for name, each in self.transports.items()}
-
-    def last_time(self) -> float:
-        return last_time(each.record for each in self.transports.values())
 
 
 @pytree
@@ -234,7 +227,7 @@ def _file_of(folder, name):
 KINDS = Squares, SquaresOfSums, SquaresOfMaxima, AtInstants
 
 
-class JointMisfit(Cost):
+class JointMisfit(OfRun):
     """J = the sum of several misfits [1], such as those to elevations, velocities and transports.
 
     Args:
@@ -246,8 +239,6 @@ class JointMisfit(Cost):
     parts: tuple[Cost, ...] = declared(
         Part(("on_tile",), "Misfit(records)", several=True, alone=False), doc="the misfits that are added"
     )
-
-    reads_families = True  # where its parts do
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         """The sum on a tile.

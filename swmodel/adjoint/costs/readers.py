@@ -228,6 +228,17 @@ class BoxReader:
         return jnp.sum(self.inside * cast(Any, specific_energy(flow) * flow.geometry.area_h).interior)[None]
 
 
+@pytree
+class ContentReader:
+    """sum of area h c; `area` (ny, nx) is that of the cells [m2] in a box, and 0 outside."""
+
+    area: jax.Array
+    tracer: str = static()
+
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
+        return jnp.sum(self.area * state[self.tracer])[None]
+
+
 def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridValues:
     """Which wet cells have their centres in the ranges `x` and `y`; None is the whole range.
 
@@ -279,8 +290,6 @@ def time_weights(
         ConfigError: if a time does not lie in the run.
     """
     first, last = dt * (first_step + 1), dt * (first_step + steps)
-    if time is not None and window is not None:
-        raise ConfigError(f"{name}: time and window exclude one another; give one of them.")
     weights, slack = np.zeros(steps), 1e-6 * dt
     if window is not None:
         _inside_run(name, window, first, last, slack)

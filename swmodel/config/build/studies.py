@@ -115,7 +115,7 @@ def problem_on_tile(
 
 def adjoint_line(made: Assembly, model: ShallowWater | Family, state: Any, dt: float) -> str | None:
     """A summary of [adjoint] in words; None if it has mistakes, which are added to the Assembly `made`."""
-    from ...adjoint.verification.verification import units_of
+    from ...adjoint.verification import units_of
 
     experiment, section = made.experiment(), made.section("adjoint")
     _, steps = steps_of(section, experiment.run, dt)

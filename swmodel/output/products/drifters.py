@@ -104,7 +104,7 @@ class DrifterOutput(SnapshotOutput, ProductOutput):
 
     def _present(self, simulation):
         """(places (2, n), status (n,)) at the present step, as DrifterFile.append takes them."""
-        tile: Any = next(iter(simulation.communicator.tiles(self.arrays).values()))
+        tile: Any = simulation.communicator.one_tile(self.arrays)
         places = _places(simulation.model.grid, tile["now"])
         waits = np.rint(self.released / simulation.dt) > simulation.step
         return np.where(waits, np.nan, places), np.where(waits, WAITING, np.isnan(places[0]).astype(np.int8))

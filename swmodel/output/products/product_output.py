@@ -49,7 +49,7 @@ class ProductOutput(Output):
 
     def finish(self, simulation: AbstractSimulation) -> None:
         model, grid, sampler, dt = simulation.model, simulation.model.grid, self.watcher, simulation.dt
-        tile = next(iter(simulation.communicator.tiles(self.arrays).values()))
+        tile = simulation.communicator.one_tile(self.arrays)
         since = int(np.asarray(tile["since"]))
         steps = sampler.steps(since, simulation.step)
         if not steps.size:

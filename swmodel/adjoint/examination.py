@@ -13,22 +13,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.clock import Time
-from ...dynamics.system import System
-from ...fields.field import difference_x, difference_y
-from ...fields.state import State, pytree, replace
-from ...grids.grid import Grid
-from ...grids.windows import GridValues, Stored
-from ...models.random_fields import RandomWaves
-from ...models.shallow_water import ShallowWater
-from ...nests.family import Family
-from ...nests.start import state_from_outer
-from ...runtime.compilation import jit
-from ...stepping.explicit import TimeStepper
-from ...stepping.steps import one_step
-from ..costs.costs import tile_cost
-from ..costs.tile_costs import Cost, TileCost
-from ..problem import Problem, dot
+from ..dynamics.clock import Time
+from ..dynamics.system import System
+from ..fields.field import difference_x, difference_y
+from ..fields.state import State, pytree, replace
+from ..grids.grid import Grid
+from ..grids.windows import GridValues, Stored
+from ..models.random_fields import RandomWaves
+from ..models.shallow_water import ShallowWater
+from ..nests.family import Family
+from ..nests.start import state_from_outer
+from ..runtime.compilation import jit
+from ..stepping.explicit import TimeStepper
+from ..stepping.steps import one_step
+from .costs.costs import tile_cost
+from .costs.tile_costs import Cost, TileCost
+from .problem import Problem, dot
 
 DOT_PRODUCT = 1e-12  # the largest error of a dot product by rounding alone
 PROBES = 2  # numbers that are read of every state
@@ -232,7 +232,7 @@ def term_by_term(model: ShallowWater, stepper: TimeStepper, state: State) -> dic
     found = {}
     for name in pieces(dynamics, stepper):
         test = jit(model.communicator.spmd(lambda *a, name=name: _product(name, *a)))
-        numbers = next(iter(model.communicator.tiles(test(dynamics, stepper, state, x)).values()))
+        numbers = model.communicator.one_tile(test(dynamics, stepper, state, x))
         forward, back, image, test_size = (float(n) for n in numbers)
         bound = math.sqrt(image * test_size)
         found[name] = abs(forward - back) / bound if bound > 0 else abs(forward - back)

@@ -29,12 +29,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...errors import ConfigError
-from ...models.random_fields import SmoothNoise
-from ...models.shallow_water import ShallowWater
-from ..controls.controls import ControlDict
-from ..problem import Problem, dot
+from ..errors import ConfigError
+from ..models.random_fields import SmoothNoise
+from ..models.shallow_water import ShallowWater
+from .controls.controls import ControlDict
 from .examination import DOT_PRODUCT, DotProducts, Probe, longer_side, with_cost
+from .problem import Problem, dot, largest
 
 RATE, RATE_SECOND, NONLINEARITY = 1.95, 2.95, 0.3
 HALVINGS = 8
@@ -333,9 +333,8 @@ def default_amplitudes(problem: Problem) -> dict[str, float]:
     least, mean = model.sea_floor.depths[0], model.sea_floor.typical_depth
     scales = {"m": 1e-4 * mean, "m s-1": 1e-4 * math.sqrt(model.gravity * mean), "N m-2": 0.01}
     for name, value in problem.values.items():
-        tiles = [tile for leaf in jax.tree.leaves(value) for tile in problem.communicator.tiles(leaf).values()]
-        largest = problem.communicator.host_maximum(max(float(np.max(np.abs(np.asarray(x)))) for x in tiles))
-        found[name] = 0.01 * largest if largest > 0 else scales.get(units[name], 0.01)
+        most = largest(value, problem.communicator)
+        found[name] = 0.01 * most if most > 0 else scales.get(units[name], 0.01)
         if name == "depth" and least > 0:
             found[name] = min(found[name], 0.1 * least)
     return found
