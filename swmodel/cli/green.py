@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..adjoint.costs.readers import outermost
 from ..config import Override, read
-from ..config.build.steppers import stepper_of
-from ..config.build.studies import section_of
 from ..config.experiment import Draft
-from ..config.parts import part_of
+from ..config.studies import section_of
 from ..errors import ConfigError, DataError
 from ..output.fingerprint import describe, differences
 from ..runtime.paths import check_apart
@@ -61,8 +59,8 @@ def case_of(file: str, overrides: Sequence[str | Override], options: Computing, 
     if section.candidates is not None:
         places |= section.candidates.places(outermost(model))
     until = section.until or experiment.run.until
-    sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
-    stepper = stepper_of(experiment.stepper, dt)
+    sources = made.require(("green", "sources"), section.sources.build, made.surroundings)
+    stepper = experiment.stepper.stepper(dt)
     digest, provenance = _digest(model, section, until, stepper, places)
     return Case(draft, started, section, model, stepper, places, sources, until, digest, provenance)
 

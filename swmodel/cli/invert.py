@@ -14,13 +14,12 @@ import numpy as np
 from ..adjoint import Inversion, Nested, Problem, Restart, Rules
 from ..adjoint.assimilation.restarts import Identity
 from ..config import Override, read
-from ..config.build.experiment import Assembly
-from ..config.build.observed import Observed, check_withheld, misfit_to, observed
-from ..config.build.steppers import stepper_of
-from ..config.build.studies import section_of, steps_of, transformed_of
+from ..config.assembly import Assembly
 from ..config.expressions import Expression
 from ..config.inversion import Inversion as Section
+from ..config.observed import Observed, check_withheld, misfit_to, observed
 from ..config.reading import Section as SectionOfFile
+from ..config.studies import section_of, steps_of, transformed_of
 from ..errors import ConfigError
 from ..fields.methods import code_of
 from ..output import remove_figures
@@ -96,7 +95,7 @@ def _study(draft, section, options):
     command = starting.start_command(draft, options, nested=True)
     made, experiment = command.made, command.experiment
     model, state, dt = starting.model_state_and_step(made, experiment, *command.where)
-    stepper = stepper_of(experiment.stepper, dt)
+    stepper = experiment.stepper.stepper(dt)
     first_step, steps = steps_of(section, experiment.run, dt)
     given = section, made, command.process, model, state, stepper, steps, first_step
     observations = made.require(("inversion", "observations"), observed, *given)
