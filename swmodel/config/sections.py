@@ -268,6 +268,20 @@ def on_grid(value: Any, grid: Grid, position: str, name: str) -> Any:
     return evaluated(windows.Formula(quietly, grid, position, check), grid)
 
 
+def along_sides(value: Any, grid: Grid, position: str, name: str, owner: Any) -> Any:
+    """A number or a formula on the grid; numbers along the sides of `owner` as an array (ny, 1) or (1, nx)."""
+    if not isinstance(value, tuple):
+        return on_grid(value, grid, position, name)
+    sides: list[str] = list(getattr(owner, "sides", []))
+    along_y = {side in ("west", "east") for side in sides}
+    if len(along_y) != 1:
+        raise ConfigError(f"{name} is a list, which lies along open sides, all in x or all in y; give a formula")
+    cells = grid.ny if along_y == {True} else grid.nx
+    if len(value) != cells:
+        raise ConfigError(f"{name} has {len(value)} values, and the {sides[0]} side has {cells} cells; give as many")
+    return np.reshape(value, (-1, 1) if along_y == {True} else (1, -1))
+
+
 @dataclasses.dataclass(frozen=True)
 class Surroundings:
     """What a section is built for; None where that is not known.

@@ -62,6 +62,7 @@ from .sections import (
     PositiveSeconds,
     Seconds,
     Surroundings,
+    along_sides,
     evaluated,
     on_grid,
 )
@@ -170,7 +171,7 @@ class TideSection(SeriesSection):
                 constituents[key] = tuple(evaluated(x, grid) for x in pairs[key])
             else:
                 constituents[key] = tuple(
-                    _along_sides(getattr(pair, part), grid, position, f"{name}: {part} of {key}", owner)
+                    along_sides(getattr(pair, part), grid, position, f"{name}: {part} of {key}", owner)
                     for part in ("amplitude", "phase")
                 )
         level, anomaly = (getattr(self, key, None) for key in ("level", "anomaly"))  # which `tide_section` adds
@@ -185,20 +186,6 @@ class TideSection(SeriesSection):
         if (anomaly := getattr(self, "anomaly", None)) is not None:
             anomaly.check_value(name, owner, on)
         self.series(name, owner, on)
-
-
-def _along_sides(value, grid, position, name, owner):
-    """A number or a formula on the grid; numbers along the sides of `owner` as an array (ny, 1) or (1, nx)."""
-    if not isinstance(value, tuple):
-        return on_grid(value, grid, position, name)
-    sides: list[str] = list(getattr(owner, "sides", []))
-    along_y = {side in ("west", "east") for side in sides}
-    if len(along_y) != 1:
-        raise ConfigError(f"{name} is a list, which lies along open sides, all in x or all in y; give a formula")
-    cells = grid.ny if along_y == {True} else grid.nx
-    if len(value) != cells:
-        raise ConfigError(f"{name} has {len(value)} values, and the {sides[0]} side has {cells} cells; give as many")
-    return np.reshape(value, (-1, 1) if along_y == {True} else (1, -1))
 
 
 class ConstituentFile(Section):
@@ -316,8 +303,7 @@ class RecordFile(SeriesSection):
         record = self.record(on.start)
         check_series_units(file, self.variable, self.time, rule.units)
         record.check_limits(rule, f"{name} in {file}")
-        until = getattr(owner, "until", None)
-        end = on.until if until is None else min(on.until, until)
+        end = min(on.until, getattr(owner, "until", None) or np.inf)
         first, last = record.times[0], record.times[-1]
         if first > 0:
             raise ConfigError(f"{name}: {file} begins at {first:g} s; let it begin at 0 or before")

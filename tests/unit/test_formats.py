@@ -1,13 +1,13 @@
 """Files in formats that are recognised and not read: one sentence that names the format and the remedy."""
 
 import datetime
-from types import SimpleNamespace
 
 import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
 
+from swmodel.config.series import RecordFile
 from swmodel.errors import DataError
 from swmodel.forcing.harmonic_files import harmonic_constants
 from swmodel.forcing.tracks import read_track
@@ -138,7 +138,7 @@ def test_a_file_in_another_format_is_refused_by_name_with_a_remedy(tmp_path, rea
 
 
 def series(path):
-    return SimpleNamespace(tag="record", file=path, variable=None, time=None)
+    return RecordFile(file=path)
 
 
 def test_a_series_in_csv_may_have_dates(tmp_path):
