@@ -20,6 +20,17 @@ def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
+def nearest(name: object, known: Iterable[object]) -> str:
+    """A hint for an unknown name of few: "did you mean ...?", also by a part of the name, or the known names."""
+    import difflib
+
+    known, name = [str(k) for k in known], str(name).lower()
+    spelled = {k.lower(): k for k in known}
+    holding = [k for k in spelled if len(name) > 2 and name in k]
+    near = holding if len(holding) == 1 else difflib.get_close_matches(name, spelled, 1, cutoff=0.55)
+    return f"did you mean {spelled[near[0]]!r}?" if near else f"known are {', '.join(sorted(known))}"
+
+
 def printable(text: str) -> str:
     """`text` for a terminal: control characters are escaped, and the middle of a long text is left out."""
     text = "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)

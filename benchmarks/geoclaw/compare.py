@@ -23,9 +23,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.fields import state_of
-from swmodel.config.build.steppers import stepper_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.errors import SwmodelError
 from swmodel.forcing.tracks import cyclone_of, read_track
 
@@ -61,8 +59,8 @@ def ours():
     experiment = made.experiment()
     made.forcing = (cyclone(read_track(EXPERIMENT / "ike_2008.csv"), experiment.run),)
     model = model_of(made, "serial")
-    dt = 0.8 * sw.largest_time_step(model, stepper_of(experiment.stepper, 1.0), model.at_rest())
-    simulation = sw.Simulation(model, state_of(experiment.initial, model), stepper_of(experiment.stepper, float(dt)))
+    dt = 0.8 * sw.largest_time_step(model, experiment.stepper.stepper(1.0), model.at_rest())
+    simulation = sw.Simulation(model, experiment.initial.state(model), experiment.stepper.stepper(float(dt)))
     simulation.run(steps=8)  # compiles
     with tempfile.TemporaryDirectory() as folder:
         simulation.maxima(pathlib.Path(folder) / "maxima.nc")

@@ -16,7 +16,7 @@ import xarray as xr
 
 from swmodel.cli.starting import model_state_and_step, simulation_of
 from swmodel.config import read
-from swmodel.config.build.nests import assemble_family
+from swmodel.config.families import assemble_family
 
 EXPERIMENT = Path(__file__).resolve().parents[2] / "experiments" / "monai_valley"
 

@@ -19,7 +19,7 @@ jax.config.update("jax_enable_x64", True)
 import swmodel as sw  # noqa: E402
 from swmodel import adjoint  # noqa: E402
 from swmodel.config import read  # noqa: E402
-from swmodel.config.build.experiment import assemble, model_of  # noqa: E402
+from swmodel.config.assembly import assemble, model_of  # noqa: E402
 
 START = datetime.datetime(2008, 9, 12, 18)
 WINDOW = (13.6 * 3600.0, 14.1 * 3600.0)  # [s] since START

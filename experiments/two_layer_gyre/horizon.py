@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 import swmodel as sw  # noqa: E402
 from swmodel import adjoint  # noqa: E402
 from swmodel.config import read  # noqa: E402
-from swmodel.config.build.experiment import assemble, model_of  # noqa: E402
+from swmodel.config.assembly import assemble, model_of  # noqa: E402
 from swmodel.units import day  # noqa: E402
 
 EXPERIMENT = Path(__file__).parent / "two_layer_gyre.toml"

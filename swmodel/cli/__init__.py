@@ -1,4 +1,4 @@
-"""The command line: commands, each in its own module, which call `config`, `config.build` and `Simulation`.
+"""The command line: commands, each in its own module, which call `config` and `Simulation`.
 
 commands.py  the commands: their options and their help
 options.py   options that several commands have

@@ -16,10 +16,9 @@ from ..adjoint.assimilation.departures import departures_of
 from ..adjoint.costs.costs import Cost
 from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
 from ..adjoint.costs.readers import outermost
-from ..config import Experiment, Override, read
+from ..config import Experiment, Override, read, studies
 from ..config.adjoint import Adjoint
-from ..config.build import studies
-from ..config.build.experiment import Assembly
+from ..config.assembly import Assembly
 from ..config.expressions import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output import remove_figures
@@ -141,7 +140,7 @@ def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
     command = starting.start_command(draft, options, nested=True)
     made, experiment = command.made, command.experiment
-    cost = made.require(("adjoint", "cost"), studies.cost_of, section, made.output, experiment.run.start)
+    cost = made.require(("adjoint", "cost"), section.cost.build, made.surroundings)
     model, state, dt = starting.model_state_and_step(made, experiment, *command.where)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = studies.problem_on_tile(made, section, experiment, cost, model, state, dt, steps)

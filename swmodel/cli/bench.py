@@ -9,9 +9,7 @@ import jax
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import assemble, model_of
-from ..config.build.fields import state_of
-from ..config.build.steppers import stepper_of, time_step
+from ..config.assembly import assemble, model_of, time_step
 from ..config.sections import read_layout
 from ..errors import ConfigError
 from ..fields.state import State
@@ -84,7 +82,7 @@ class Experiment:
         self.precision = self.experiment.model.precision
         self.communicator = options.communicator or self.experiment.run.communicator
         self.shape, self.layout = self.made.grid.shape, _layout(options) or self.experiment.run.layout
-        self.stepper = stepper_of(self.experiment.stepper)
+        self.stepper = self.experiment.stepper.stepper()
         self.name = file
 
     make_communicator = Basin.make_communicator
@@ -93,9 +91,9 @@ class Experiment:
         """(ShallowWater, State) on a communicator; the stepper gets its time step."""
         made, experiment = self.made, self.experiment
         model = model_of(made, communicator)
-        state = state_of(experiment.initial, model)
-        found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
-        self.stepper = stepper_of(experiment.stepper, made.require(("stepper", "dt"), time_step, experiment, found))
+        state = experiment.initial.state(model)
+        found = made.require(("stepper",), limits, model, experiment.stepper.stepper(), state)
+        self.stepper = experiment.stepper.stepper(made.require(("stepper", "dt"), time_step, experiment, found))
         return model, state
 
     def __str__(self):

@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import MOST_RECORDS, tiles
-from ..config.build.fields import is_evaluated_whole
-from ..config.build.nests import family_of
-from ..config.build.steppers import stepper_of, time_step, unstable
-from ..config.build.studies import adjoint_line, green_line, inversion_line
+from ..config.assembly import MOST_RECORDS, tiles, time_step, unstable
+from ..config.families import family_of
 from ..config.scenario import PRODUCTS, bytes_of_outputs
+from ..config.sections import is_evaluated_whole
+from ..config.studies import adjoint_line, green_line, inversion_line
 from ..errors import ConfigError
 from ..parallel.serial import OneTileCommunicator
 from ..runtime import launch, memory
@@ -58,7 +57,7 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
 
 def _plan(made, experiment, model, state, ranks, speed, studied):
     """((label, text) lines, warnings) of a run; raises ConfigError for mistakes that only the model reveals."""
-    stepper = stepper_of(experiment.stepper)
+    stepper = experiment.stepper.stepper()
     halo, found = (
         made.require(("stepper",), model.halo, stepper),
         made.require(("stepper",), limits, model, stepper, state),
@@ -105,7 +104,7 @@ def _plan_of_tiles(made, experiment, ranks):
     """`_plan` for a grid too large for this process, from a few tiles, set up as on their ranks."""
     if experiment.ensemble is not None:
         raise ConfigError("ensemble: the grid is too large to be checked with an ensemble; check a single member")
-    stepper, grid = stepper_of(experiment.stepper), made.grid
+    stepper, grid = experiment.stepper.stepper(), made.grid
     layout = made.require(("run", "layout"), tiles, grid, ranks, experiment.run.layout)
     examined = []
     for rank in _spread(layout):

@@ -4,7 +4,7 @@
 a step runs on arrays. The time of a step is predicted from measurements on this or another machine, and from the
 iterations of an implicit step's solver.
 
-A small grid is solved as it is. A large one is coarsened (config/build/steppers.py), so that multigrid converges as it
+A small grid is solved as it is. A large one is coarsened (config/assembly.py), so that multigrid converges as it
 does on the original grid. A single tile of it would not do: without its neighbours' values conjugate gradients
 may take any number of iterations. With `Diagonal` the iterations grow with the number of gravity waves' cells in a
 step, which the coarser grid has, too; those of a rigid lid grow with the number of cells along a direction.
@@ -22,9 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ..config import Draft, Experiment, Override, read
-from ..config.build.experiment import Assembly, model_of
-from ..config.build.fields import state_of
-from ..config.build.steppers import coarsened, stepper_of
+from ..config.assembly import Assembly, coarsened, model_of
 from ..dynamics.system import System
 from ..elliptic import Diagonal
 from ..errors import ConfigError, SwmodelError
@@ -165,7 +163,7 @@ def speed_line(
     from ..performance.timing import OneOfMany, Program
 
     machine, notes = speed.read(), []
-    stepper = stepper_of(experiment.stepper, dt)
+    stepper = experiment.stepper.stepper(dt)
     if stepper.has_solver:
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
@@ -173,7 +171,7 @@ def speed_line(
 
     def make(communicator):
         model = model_of(made, communicator)
-        return model, state_of(experiment.initial, model)
+        return model, experiment.initial.state(model)
 
     model, state = make(OneOfMany(decomposition.layout))
     traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)
@@ -299,4 +297,4 @@ def _coarse(draft, cut):
             "grid.ny=...), and correct what is reported there."
         )
     model = model_of(made, SerialCommunicator())
-    return model, state_of(made.experiment().initial, model)
+    return model, made.experiment().initial.state(model)

@@ -6,18 +6,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..config import Experiment
-from ..config.build.experiment import track_of
-from ..config.build.series import records_of, stress_of
-from ..config.parts import part_of
 from ..config.physics import TABLES_OF_CORES
 from ..config.scenario import Fields, bytes_of_gauge_file
+from ..config.sections import Surroundings
 from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
 from ..dynamics.domain import Floor
 from ..dynamics.forcing import WaterForcing
 from ..errors import SwmodelError
 from ..fields.parts import numbers_of
-from ..forcing.file_records import FileRecords
 from ..grids.grid import CartesianGrid, SphericalGrid
 from ..grids.windows import GridValues
 from ..models.ensemble import Ensemble
@@ -165,24 +162,25 @@ def dry_line(names: Sequence[str]) -> str:
 
 def _series_texts(experiment, grid):
     """Records of fields and tides that drive the model."""
+    on = Surroundings(grid, experiment.run.start, experiment.run.until)
     for kind in ("forcing", "boundary"):
         for k, part in enumerate(getattr(experiment, kind)):
             with contextlib.suppress(SwmodelError):
-                yield from [f"{kind}.{k}.{key}: {words}" for key, words in _series_of(part, grid, experiment.run)]
+                yield from [f"{kind}.{k}.{key}: {words}" for key, words in _series_of(part, on)]
 
 
-def _series_of(part, grid, run):
+def _series_of(part, on):
     """Yield (key, words) for the fields and tides of a section."""
     if part.type == "wind_file":
-        for wind in stress_of(part, run)["x"].winds():
-            yield "file", wind.summary(grid, "h", "m s-1")
+        for wind in part.stress(on)["x"].winds():
+            yield "file", wind.summary(on.grid, "h", "m s-1")
     for key, value in part:
         if isinstance(value, TideSection):
             names = dict.fromkeys((*value.constituents, *value.of_atlas()))
             yield key, f"a tide of {', '.join(names)}, with phase lags of Greenwich"
-        elif isinstance(value, RecordFile) and isinstance(fields := records_of(value, run), FileRecords):
+        elif isinstance(value, RecordFile) and (fields := value.records(on)) is not None:
             rule = numbers_of(part.part)[key]
-            yield key, fields.summary(grid, rule.position or "h", rule.units)
+            yield key, fields.summary(on.grid, rule.position or "h", rule.units)
 
 
 def _storm_texts(experiment):
@@ -191,7 +189,7 @@ def _storm_texts(experiment):
         if entry.type == "cyclone":
             with contextlib.suppress(SwmodelError):
                 used = ["radii of maximum wind in each quadrant"] if entry.quadrants else []
-                words = *track_of(entry).remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
+                words = *entry.read_track().remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
                 yield "; ".join(words)
 
 
@@ -209,11 +207,9 @@ def _track_texts(experiment):
 
 def _level_texts(experiment):
     """An initial level from a file."""
-    from ..sources.deformation import read_level
-
     if experiment.initial.type == "level":
         with contextlib.suppress(SwmodelError):
-            yield read_level(experiment.initial.file, experiment.initial.variable).assumed
+            yield experiment.initial.read_level().assumed
 
 
 def members_line(ensemble: Ensemble) -> str:
@@ -303,7 +299,7 @@ def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: fl
     for _, section in experiment.output.named_products():
         begin = getattr(section, "begin", None)
         after = "" if begin is None else f", after {duration(begin)}"
-        lines.append(f"{section.file}: {part_of(section, None).content()}{after}")
+        lines.append(f"{section.file}: {section.build().content()}{after}")
     if experiment.output.spectra is not None:
         lines.append(_spectra_line(experiment.output.spectra, until))
     if restart is not None:

@@ -12,11 +12,9 @@ import jax
 import numpy as np
 
 from ..config import Experiment, Override, read
-from ..config.build.experiment import MOST_RECORDS, model_of
-from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole, state_of
-from ..config.build.steppers import stepper_of, time_step
-from ..config.parts import part_of
+from ..config.assembly import MOST_RECORDS, model_of, time_step
 from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_outputs
+from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..errors import ConfigError, SwmodelError
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
@@ -55,7 +53,7 @@ class Case:
 
         def make(communicator):
             model = model_of(self.made, communicator, engine=engine)
-            return model, state_of(self.experiment.initial, model)
+            return model, self.experiment.initial.state(model)
 
         return make
 
@@ -134,9 +132,9 @@ def _case(file, overrides, wanted):
     experiment = made.experiment()
     if experiment.ensemble is not None:
         raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")
-    stepper = stepper_of(experiment.stepper)
+    stepper = experiment.stepper.stepper()
     dt = made.require(("stepper", "dt"), time_step, experiment, _limits(made, experiment, stepper))
-    return Case(made, experiment, stepper_of(experiment.stepper, dt), dt)
+    return Case(made, experiment, experiment.stepper.stepper(dt), dt)
 
 
 def _limits(made, experiment, stepper):
@@ -145,7 +143,7 @@ def _limits(made, experiment, stepper):
         return []
     if is_evaluated_whole(made.grid):
         model = model_of(made, SerialCommunicator(), engine="arrays")
-        return made.require(("stepper",), limits, model, stepper, state_of(experiment.initial, model))
+        return made.require(("stepper",), limits, model, stepper, experiment.initial.state(model))
     cuts = [max(2, math.ceil(n / TILE)) for n in made.grid.shape]
     found = []
     for iy in sorted({0, cuts[0] // 2, cuts[0] - 1}):
@@ -154,7 +152,7 @@ def _limits(made, experiment, stepper):
             tile = OneTileCommunicator(layout, iy * cuts[1] + ix)
             if made.bathymetry.wet.block(*tile.decomposition(made.grid.shape).tile(tile.rank).slices).any():
                 model = model_of(made, tile, layout, "arrays")
-                found.append(limits(model, stepper, state_of(experiment.initial, model)))
+                found.append(limits(model, stepper, experiment.initial.state(model)))
     return min(found, key=largest_time_step, default=[])
 
 
@@ -213,7 +211,7 @@ def _memory(case, model, state):
 def _gradient(case, subject):
     """(the Gradient, its (label, text) line)."""
     from ..adjoint.planning import measure_gradient
-    from ..config.build.studies import steps_of
+    from ..config.studies import steps_of
 
     section = case.made.section("adjoint")
     steps = subject.steps if section is None else steps_of(section, case.experiment.run, case.dt)[1]
@@ -273,7 +271,7 @@ def files_of(
         count += 1
     for _, section in output.named_products():
         count += 1
-        size += part_of(section, None).bytes_of_file(cells, len(arrays_of(section, 1)), until)
+        size += section.build().bytes_of_file(cells, len(arrays_of(section, 1)), until)
     if output.restart is not None:
         slots = 2 if output.restart.file.endswith(".zarr") else 1
         count += _number(output.restart.file, restarted, slots * tiles)

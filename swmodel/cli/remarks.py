@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..config import Experiment
-from ..config.build.experiment import storm_of, track_of
-from ..config.parts import part_of
+from ..config.sections import Surroundings
 from ..config.series import SeriesSection
 from ..config.toml import dotted
 from ..errors import SwmodelError
@@ -97,7 +96,7 @@ def _intervals(experiment, dt):
 
 def _first_sample(section, dt):
     """The time of the first sample of a product [s]."""
-    sampler = Sampler.of(part_of(section, None), dt)
+    sampler = Sampler.of(section.build(), dt)
     return dt * sampler.steps(0, max(sampler.first, 1) + sampler.every)[0]
 
 
@@ -202,7 +201,7 @@ def _no_records(gauges, run):
 
 def _thresholds(experiment, lowest):
     for path, section in experiment.output.named_products():
-        for remark in part_of(section, None).remarks(lowest):
+        for remark in section.build().remarks(lowest):
             yield f"{'.'.join(map(str, path))}.{remark}"
 
 
@@ -249,7 +248,7 @@ def _reach_of_storm(name, entry, experiment, grid):
     if not grid.spherical:
         return
     try:
-        storm = storm_of(entry, experiment.run)
+        storm = entry.build(Surroundings(start=experiment.run.start, until=experiment.run.until))
     except SwmodelError:  # another check refuses it
         return
     times = np.linspace(0.0, experiment.run.until, 200)
@@ -280,7 +279,7 @@ def _reach_of_storm(name, entry, experiment, grid):
 
 def _winds_of_storm(name, entry, experiment, storm):
     """A warning of points of a track without a wind, and of points whose wind the vortex does not reproduce."""
-    track = track_of(entry)
+    track = entry.read_track()
     times = storm.times[: int(np.searchsorted(storm.times, experiment.run.until)) + 1]  # up to the end of the run
     moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in times]
     points = [track.moments.index(in_utc(moment)) for moment in moments]

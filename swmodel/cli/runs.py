@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Override, read, read_text
-from ..config.build.nests import folder_of_nest
+from ..config.families import folder_of_nest
 from ..errors import ConfigError, DataError
 from ..output.opening import opened
 from ..output.running import earlier

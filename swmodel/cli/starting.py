@@ -16,11 +16,16 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Draft, Experiment
-from ..config.build.experiment import Assembly, model_of
-from ..config.build.fields import state_of
-from ..config.build.nests import assemble_family, driver_of, family_of, folder_of_nest, mistakes_of_nest, share_of_cost
-from ..config.build.steppers import ensemble_of, stepper_of, time_step
-from ..config.parts import part_of
+from ..config.assembly import Assembly, model_of, time_step
+from ..config.families import (
+    assemble_family,
+    driver_of,
+    ensemble_of,
+    family_of,
+    folder_of_nest,
+    mistakes_of_nest,
+    share_of_cost,
+)
 from ..config.reading import leaves
 from ..errors import ConfigError
 from ..grids.grid import limits_on
@@ -107,7 +112,7 @@ def model_and_state(made: Assembly, experiment: Experiment, *where: Any) -> tupl
         made.require(("forcing",), ensemble.check_files, experiment.run.until)
         return ensemble, ensemble.initial
     model = made.require((), model_of, made, *where)
-    state = made.attempt(("initial",), state_of, experiment.initial, model)
+    state = made.attempt(("initial",), experiment.initial.state, model)
     made.attempt(("forcing",), model.check_files, experiment.run.until)
     made.experiment()  # a rank that failed alone must not continue to the collective operations below
     return model, state
@@ -122,7 +127,7 @@ def model_state_and_step(made: Assembly, experiment: Experiment, *where: Any) ->
     if made.nests:
         return family_of(made, *where)
     model, state = model_and_state(made, experiment, *where)
-    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
+    found = made.require(("stepper",), limits, model, experiment.stepper.stepper(), state)
     return model, state, made.require(("stepper", "dt"), time_step, experiment, found)
 
 
@@ -152,7 +157,7 @@ def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: 
     """
     experiment, where = made.experiment(), ("nest",) if made.nests else ("stepper", "dt")
     options = {"start": experiment.run.start, **options}
-    return made.require(where, lambda: driver_of(model, state, stepper_of(experiment.stepper, dt), **options))
+    return made.require(where, lambda: driver_of(model, state, experiment.stepper.stepper(dt), **options))
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
@@ -197,7 +202,7 @@ def add_outputs(
 
 def _add(simulation, kind, section, path):
     if hasattr(section, "part"):
-        return simulation.product(path, part_of(section, None))
+        return simulation.product(path, section.build())
     others = ("file", "observations", "positions", "window")
     rules = {name: value for name, value in section if name not in others}
     if kind == "gauges":
@@ -328,7 +333,7 @@ def attributes_of(made: Assembly, problem: Problem | None = None) -> dict[str, s
 
 def study_lines(made: Assembly, problem: Problem) -> list[tuple[str, str]]:
     """(label, text) lines of the grids, the length and the tiles of a study."""
-    from ..config.build.studies import length_line
+    from ..config.studies import length_line
 
     lines = [("grid", facts.grid_line(made.grid)), ("run", length_line(problem.steps, problem.dt))]
     lines += nest_lines(made, problem.stepped, problem.dt) if made.nests else []

@@ -2,9 +2,10 @@
 
     tohoku.toml:12: stepper.dtt: unknown key; did you mean 'dt'?
 
-The sections are in `physics`, `scenario` and `members`. Those of terms, boundaries, rotation and time steppers are
-derived from the declarations of their classes (`parts`), and those of users' classes likewise (`own`). Conditions
-between sections are in `consistency`. `swmodel.config.build.experiment` makes the model's objects from the sections.
+A section reads, checks and builds its part. The sections are in `floor`, `physics`, `initial`, `scenario`, `nests`,
+`adjoint` and `inversion`. Those of terms, boundaries, rotation and time steppers are derived from the declarations of
+their classes (`parts`), and those of users' classes likewise (`own`). Conditions between sections are in `consistency`.
+`assembly` builds all objects of a model, and `families` those of nests and members.
 """
 
 from .experiment import Draft, Experiment, Override, load, member_drafts, read, read_text

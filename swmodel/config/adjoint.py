@@ -26,7 +26,7 @@ from ..adjoint.costs.harmonics import HarmonicConstants, constants_in
 from ..adjoint.costs.marks import Mark, marks_in
 from ..adjoint.costs.misfits import Current, SectionRecord, currents_in, transports_in
 from ..adjoint.costs.records import AllTracks, Record, Tracks, read_tracks, records_in
-from ..errors import ConfigError, ended
+from ..errors import ConfigError, ended, nearest
 from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
 from .parts import PARTS, PartSection, layer_count, section_about, shipped, stepped_names, transported_controls
@@ -44,9 +44,10 @@ from .sections import (
     PositiveSeconds,
     RangeOfSeconds,
     Section,
+    Surroundings,
     not_empty,
 )
-from .toml import Mistake, mistakes_of_names, nearest
+from .toml import Mistake, mistakes_of_names
 
 PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
 PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
@@ -80,9 +81,9 @@ class _AtGauges(PartSection, GaugeNames):
         known = self.known(output)
         return {name: known[name] for name in self.gauges or self.positions or known}
 
-    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """The parameters of the cost that follow from these keys."""
-        return {"places": self.places(context)}
+        return {"places": self.places(on.output)}
 
     def mistakes(self, output: Output) -> Iterator[Mistake]:
         """Mistakes of names of gauges."""
@@ -97,12 +98,12 @@ class _OfRecords(_AtGauges):
     deviation: PositiveMetres | dict[str, PositiveMetres] | None = None  # of errors; that of each record unless given
     window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # (first, last) that count, of all gauges or each
 
-    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """Each record has its own window and standard deviation unless the file gives others."""
-        folder, made = self._folder(context), {}
+        folder, made = self._folder(on.output), {}
         assert folder is not None  # a missing folder has been reported as a mistake
-        places, others = self.places(context), self.known(context)
-        for name, record in records_in(folder, places, self.gauges, others, start).items():
+        places, others = self.places(on.output), self.known(on.output)
+        for name, record in records_in(folder, places, self.gauges, others, on.start).items():
             window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (self.window, self.deviation))
             record = dataclasses.replace(record, window=window)
             own = np.std(record.counted()[1]) if record.counted()[1].size else 1.0
@@ -150,7 +151,7 @@ class ConstantsTable(Section):
 class _OfConstants(PartSection, ConstantsTable):
     """The keys of a cost whose parameter `constants` holds harmonic constants."""
 
-    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """The constants of the chosen gauges."""
         return {"constants": self.constants()[0]}
 
@@ -163,10 +164,10 @@ class _OfCurrents(PartSection):
     deviation: PositiveSpeed  # standard deviation of the error of each component
     window: RangeOfSeconds | None = None  # (first, last) of the observations that count
 
-    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """The velocities of all places."""
         places = points_of(self.positions)
-        return {"currents": currents_in(self.observations, places, self.deviation, self.window, start)}
+        return {"currents": currents_in(self.observations, places, self.deviation, self.window, on.start)}
 
 
 class SectionEnds(Section):
@@ -190,10 +191,10 @@ class _OfSections(PartSection):
     deviation: PositiveTransport  # standard deviation of the error of a transport
     window: RangeOfSeconds | None = None  # (first, last) of the observations that count
 
-    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """The transports of all sections."""
         ends = {name: section.ends for name, section in self.sections.items()}
-        return {"transports": transports_in(self.observations, ends, self.deviation, self.window, start)}
+        return {"transports": transports_in(self.observations, ends, self.deviation, self.window, on.start)}
 
 
 class TrackKeys(Section):
@@ -214,9 +215,9 @@ class _OfTracks(TrackKeys, PartSection):
 
     file: InputFiles  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
 
-    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """The points of the tracks."""
-        return {"tracks": self.tracks(start)}
+        return {"tracks": self.tracks(on.start)}
 
 
 class MarkKeys(Section):
@@ -233,7 +234,7 @@ class MarkKeys(Section):
 class _OfMarks(MarkKeys, PartSection):
     """The keys of a cost whose parameter `marks` holds high-water marks."""
 
-    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """The marks of the table."""
         return {"marks": self.marks()}
 

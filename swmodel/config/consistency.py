@@ -6,20 +6,24 @@ is not given; a section with a default may be missing. `sections` are all that a
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.momentum import Coriolis
 from ..fields.parameters import POINT, Moment
 from ..grids.grid import turned
+from ..stepping.explicit import TimeStepper
 from .expressions import COORDINATES, Expression
 from .nests import mistakes_with_nests, nest_mistakes
 from .parts import shipped, variable_mistakes
-from .physics import coast_mistakes, core_mistakes
 from .reading import Section, leaves
 from .series import TideSection
 from .toml import Mistake, mistakes_of_names
+
+if TYPE_CHECKING:
+    from .physics import Model
+    from .scenario import Run
 
 
 def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
@@ -222,3 +226,99 @@ def _intervals(stepper, output=None, run=None):
             yield Mistake(
                 path, f"{seconds:g} s is shorter than the time step of {stepper.dt:g} s; use a multiple of it"
             )
+
+
+# -- cores and coasts --------------------------------------------------------------------------------------------------
+
+ELSEWHERE = "core = 'finite_differences' has it"
+
+
+def core_mistakes(
+    model: "Model",
+    stepper: Any = None,
+    run: "Run | None" = None,
+    grid: Any = None,
+    boundary: tuple = (),
+    tracer: tuple = (),
+) -> Iterator[Mistake]:
+    """Mistakes of an experiment whose parts do not fit its core."""
+    spectral = model.core == "pseudo_spectral"
+    if stepper is not None and stepper.part.needs_modes and not spectral:
+        yield Mistake(
+            ("stepper", "type"),
+            f"'{stepper.type}' carries waves mode by mode, and the finite-difference core has no modes; "
+            "use model.core = 'pseudo_spectral', or 'rk4'",
+        )
+    if model.core == "finite_differences":
+        return
+    if spectral:
+        yield from _not_spectral(model, grid, boundary, tracer)
+    elif grid is not None and grid.type != "spherical":
+        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
+    if run is not None and run.engine == "fused":
+        yield Mistake(("run", "engine"), f"'fused' makes loops of differences, and '{model.core}' has none; use 'auto'")
+    if stepper is not None and _takes_parts(stepper.part):
+        known = {name: cls for name, cls in shipped(TimeStepper).items() if spectral or not cls.needs_modes}
+        plain = [name for name, cls in known.items() if not (_takes_parts(cls) or cls.needs_momentum_form)]
+        others = [repr(name) for name in reversed(plain)]
+        yield Mistake(
+            ("stepper", "type"),
+            f"'{stepper.type}' needs parts of a tendency, and '{model.core}' computes it as a whole; "
+            f"use {', '.join(others[:-1])} or {others[-1]}",
+        )
+
+
+def _takes_parts(stepper):
+    return stepper.needs_parts or stepper.is_implicit
+
+
+def _not_spectral(model, grid, boundary, tracer):
+    if grid is not None and grid.type == "spherical":
+        yield Mistake(("model", "core"), f"'pseudo_spectral' needs a plane, and the grid is spherical; {ELSEWHERE}")
+    walls = grid is not None and grid.type == "cartesian" and set("xy") - set(grid.periodic)
+    if walls and model.side == "no_slip":
+        yield Mistake(("model", "side"), f"'pseudo_spectral' has free-slip walls only; {ELSEWHERE}, or use 'free_slip'")
+    for name, own in (("momentum", "energy_conserving"), ("coriolis_form", None)):
+        if getattr(model, name) != own:
+            text = "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out"
+            yield Mistake(("model", name), text)
+    for k, entry in enumerate(boundary):
+        if issubclass(entry.part, OpenBoundary):
+            yield Mistake(("boundary", k, "type"), f"'pseudo_spectral' has no open sides; use a sponge, or {ELSEWHERE}")
+    for k in range(len(tracer)):
+        yield Mistake(("tracer", k, "name"), f"'pseudo_spectral' steps no tracers; leave it out, or {ELSEWHERE}")
+
+
+def coast_mistakes(
+    model: "Model", bathymetry: Any = None, tracer: tuple = (), dissipation: tuple = ()
+) -> Iterator[Mistake]:
+    """Mistakes of an experiment with wetting, and of one whose other sections need it."""
+    if model.momentum != "momentum_conserving" and "damping" in model.written:
+        text = f"momentum is {model.momentum!r}, which damps nothing; write 'momentum_conserving', or leave this out"
+        yield Mistake(("model", "damping"), text)
+    if model.wetting is None:
+        if bathymetry is not None and bathymetry.levees is not None:
+            yield Mistake(
+                ("bathymetry", "levees"),
+                "water flows over levees only with model.wetting; give that, or leave this out",
+            )
+        if bathymetry is not None and bathymetry.subgrid is not None:
+            yield Mistake(("bathymetry", "subgrid"), "needs model.wetting; give that, or leave this out")
+        return
+    if model.momentum != "momentum_conserving":
+        yield Mistake(
+            ("model", "wetting"),
+            f"wetting needs momentum = 'momentum_conserving', and momentum is {model.momentum!r}; change it",
+        )
+    for name in ("minimum_depth", "fill_lakes", "sound_speed"):
+        if bathymetry is not None and name in bathymetry.written:
+            yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
+    for k, entry in enumerate(tracer):
+        if entry.scheme == "centred":
+            yield Mistake(
+                ("tracer", k, "scheme"),
+                "takes more from a cell that falls dry than it holds; write 'flux_limited', or leave wetting out",
+            )
+    for k, entry in enumerate(dissipation):
+        if entry.type == "manning_drag" and entry.roughness == 0.0:
+            yield Mistake(("dissipation", k, "roughness"), "is 0 on land; give a roughness, or leave the drag out")

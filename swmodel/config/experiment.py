@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..errors import ConfigError, DataError, SwmodelError
+from ..errors import ConfigError, DataError, SwmodelError, nearest
 from ..models.display import LARGEST as LARGEST_MAP
 from ..models.display import as_html, as_text, map_of_floor
 from ..runtime.paths import expanded, found, refusal
-from . import physics
+from . import floor, physics
 from .consistency import mistakes_between
 from .expressions import Expression
+from .initial import Initial, Rest, Source
 from .nests import Ensemble, Nests, member_raws, mistakes_of_members
 from .parts import Tracers
 from .reading import REQUIRED, Reading, Section
-from .scenario import Initial, Output, Rest, Run, Source
-from .toml import Mistake, as_written, dump, key_lines, line_of, nearest, path_of
+from .scenario import Output, Run
+from .toml import Mistake, as_written, dump, key_lines, line_of, path_of
 
 if TYPE_CHECKING:
     from .adjoint import Adjoint
@@ -45,8 +46,8 @@ class Experiment(Section):
         "Inversion": "swmodel.config.inversion",
         "Green": "swmodel.config.inversion",
     }
-    grid: physics.Grid
-    bathymetry: physics.Bathymetry
+    grid: floor.Grid
+    bathymetry: floor.Bathymetry
     run: Run
     stepper: physics.Stepper = _USUAL(type="forward_backward")  # _usual_stepper has that of other models
     model: physics.Model = physics.Model()
@@ -73,13 +74,11 @@ class Experiment(Section):
 
     def _map(self) -> str:
         """A PNG of the depth as a data URI; "" if the grid is too large, or its files are missing."""
-        from .build.fields import bathymetry_of, grid_of
-
         if self.grid.nx * self.grid.ny > LARGEST_MAP:
             return ""
         try:
-            floor = bathymetry_of(self.bathymetry, grid_of(self.grid))
-            depth, wet = np.asarray(floor.depth), np.asarray(floor.wet)
+            sea = self.bathymetry.on(self.grid.build())
+            depth, wet = np.asarray(sea.depth), np.asarray(sea.wet)
         except (SwmodelError, OSError, ValueError):
             return ""
         return map_of_floor(depth, wet)

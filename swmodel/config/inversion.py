@@ -34,7 +34,6 @@ The points are the gauges of [output.gauges.positions], and those of a lattice i
 """
 
 import contextlib
-import datetime
 import functools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
@@ -42,15 +41,17 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
+from ..errors import nearest
 from ..fields.methods import is_shipped
 from ..fields.state import unchecked
 from ..models.shallow_water import ShallowWater
 from ..output.products.gauges import depth_at
 from .adjoint import Memory, known_controls
+from .initial import FaultTable
 from .observations import Observations, observation_mistakes
 from .parts import PartSection, section_about, shipped
 from .reading import one_of
-from .scenario import FaultTable, OutputFile
+from .scenario import OutputFile
 from .sections import (
     Count,
     Fraction,
@@ -62,9 +63,10 @@ from .sections import (
     PositiveSeconds,
     Section,
     Seed,
+    Surroundings,
     not_empty,
 )
-from .toml import Mistake, nearest
+from .toml import Mistake
 
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
@@ -74,9 +76,9 @@ class _WithFaults(PartSection, FaultTable):
 
     path = "inversion.controls"
 
-    def parameters_from_keys(self, context: Any, start: datetime.datetime | None = None) -> dict[str, Any]:
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """The parameters of the prior that follow from these keys."""
-        return {"source": self.faults_on(context)}
+        return {"source": self.faults_on(on.grid)}
 
 
 prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})

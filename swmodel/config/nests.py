@@ -27,14 +27,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, nearest
 from ..nests.nest import Nest as NestOfModel
 from .expressions import Expression
-from .parts import PartSection, arguments_of, section_for
-from .physics import Bathymetry, Dissipation, Flow
-from .scenario import Initial, Output
+from .floor import Bathymetry
+from .initial import Initial
+from .parts import PartSection, section_for
+from .physics import Dissipation, Flow
+from .scenario import Output
 from .sections import Count, PositiveMetres, Section, Seed, different_names
-from .toml import Mistake, dotted, nearest, path_of
+from .toml import Mistake, dotted, path_of
 
 
 class _Nest(PartSection):
@@ -48,7 +50,7 @@ class _Nest(PartSection):
     output: Output | None = None  # files of the nest, in a folder with its name in that of the run
 
     def check(self) -> None:
-        self.part(**arguments_of(self))
+        self.build()
 
 
 Nest = section_for(NestOfModel, None, _Nest)

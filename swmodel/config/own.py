@@ -18,8 +18,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
-from .toml import nearest, path_of
+from ..errors import ConfigError, nearest
+from .toml import path_of
 
 GROUP = "swmodel.parts"
 

@@ -22,7 +22,6 @@ sections together.
 """
 
 import dataclasses
-import datetime
 import functools
 import importlib
 import math
@@ -33,30 +32,38 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from .. import forcing
 from ..diagnostics.derived import FIELDS
 from ..dynamics.limiters import LIMITERS, Limiter
-from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, check_name
+from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, Tracer, check_name
+from ..errors import ConfigError, DataError, nearest
 from ..fields import parameters as rules
-from ..fields.parameters import Number, shown
-from ..fields.parts import ModelPart, as_pytree, control_names, shipped_parts
+from ..fields.parameters import Moment, Number, shown
+from ..fields.parts import ModelPart, as_pytree, control_names, numbers_of, positions_of, shipped_parts
 from ..fields.variables import INTERFACES, derived_units, in_layer, in_layers
 from ..forcing.atmosphere import DragLaw
+from ..grids.grid import Grid
+from ..grids.regrid import field_records, read_field_onto
 from .expressions import Expression
 from .own import ClassNamed
 from .reading import REQUIRED, Before, Section
 from .sections import (
+    NOWHERE,
     Coordinate,
     Formula,
     InputFile,
     MapFile,
     Place,
     Sides,
+    Surroundings,
     VariableNames,
     Whole,
     ascending,
+    check_limits,
     different_names,
+    is_evaluated_whole,
     not_empty,
+    on_grid,
 )
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
-from .toml import Mistake, nearest
+from .toml import Mistake
 
 if TYPE_CHECKING:
     from .scenario import Output, Run
@@ -93,14 +100,39 @@ class PartSection(Section):
                 found += [name, f"{name}.values"] if isinstance(value, RecordFile) else [name]
         return found
 
-    def parameters_from_keys(self, context: Any, start: datetime.datetime | None) -> dict[str, Any]:
-        """{name: value} of the parameters that follow from keys with other names; a subclass may have some.
+    def build(self, on: Surroundings = NOWHERE) -> Any:
+        """The part that the section describes."""
+        return self.part(**self.arguments(on))
 
-        Args:
-            context: data that the keys refer to, such as the section [output] for the positions of gauges.
-            start: date and time of step 0 of the run, from which dates count.
-        """
+    def arguments(self, on: Surroundings = NOWHERE) -> dict[str, Any]:
+        """The keyword arguments for the part, with the parts of sections in it, and arrays or records for tables."""
+        rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(self.part)}
+        found = {name: self._value(name, value, on) for name, value in self if name in rules}
+        if isinstance(rules.get("start"), Moment):
+            found["start"] = on.start
+        return found | self.parameters_from_keys(on)
+
+    def _value(self, name, value, on):
+        if isinstance(value, PartSection):
+            return value.build(on)
+        if on.grid is None:
+            return value
+        if isinstance(value, Expression):
+            return on_grid(value, on.grid, positions_of(self.part)[name], name)
+        return value.value_of(name, self, on) if hasattr(value, "value_of") else value
+
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
+        """{name: value} of the parameters that follow from keys with other names; a subclass may have some."""
         return {}
+
+    def check_value(self, name: str, value: Any, on: Surroundings) -> None:
+        """Raise an error if a formula of [[dissipation]], or the files of a table, cannot be the parameter `name`."""
+        if hasattr(value, "check_value"):
+            value.check_value(name, self, on)
+        elif isinstance(value, Expression) and self.part.kind == "dissipation" and is_evaluated_whole(on.grid):
+            rule = numbers_of(self.part)[name]
+            values = on_grid(value, on.grid, rule.position or "h", name)
+            check_limits(values, rule, f"{name}: the formula {value.text!r}", ConfigError)
 
 
 @functools.cache
@@ -155,20 +187,6 @@ def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]
     declared = [field.metadata.get("rule") for field in dataclasses.fields(as_pytree(cls))]
     kinds = {getattr(rule, "kind", type(rule)) for rule in declared}
     return section_for(cls, name, next((keys[kind] for kind in keys if kind in kinds), PartSection))
-
-
-def part_of(section: PartSection | None, context: Any, start: datetime.datetime | None = None) -> Any:
-    """The part that a section describes, or None; `context` and `start` as for `PartSection.parameters_from_keys`."""
-    if section is None:
-        return None
-    return section.part(**arguments_of(section), **section.parameters_from_keys(context, start))
-
-
-def arguments_of(section: PartSection) -> dict[str, Any]:
-    """The keyword arguments that a section holds for its part, with the parts of sections within it."""
-    names = {field.name for field in dataclasses.fields(section.part)}
-    own = ((name, value) for name, value in section if name in names)
-    return {name: part_of(value, None) if isinstance(value, PartSection) else value for name, value in own}
 
 
 def _default_of(field: dataclasses.Field) -> Any:
@@ -286,7 +304,7 @@ def variable_mistakes(
     until = math.inf if run is None else run.until
     for path, section in output.named_products():
         derived = tuple(derived_units(layer_count(sections)))
-        for key, why in part_of(section, None).mistakes(until, _stepped(sections), derived):
+        for key, why in section.build().mistakes(until, _stepped(sections), derived):
             yield Mistake((*path, key), why)
     for path, names, known in named:
         for name in names:
@@ -301,11 +319,26 @@ class FieldFile(Section):
     file: InputFile  # netCDF file
     variable: str  # its name in the file
 
+    def on(self, on: Surroundings) -> Any:
+        """The field in cells of the grid, or its records in time."""
+        records = _read(on.grid)(self.file, self.variable, on.grid, "h", on.start, (0.0, on.until))
+        return records.values[0] if len(records.times) == 1 else records
+
+
+def _read(grid: Grid) -> Any:
+    return read_field_onto if is_evaluated_whole(grid) else field_records
+
 
 class FieldRecord(FieldFile):
     """One record of a variable of a netCDF file; the last one by default."""
 
     record: Whole = -1  # number of the record, from 0; negative ones count from the end
+
+    def on(self, on: Surroundings) -> Any:
+        records = _read(on.grid)(self.file, self.variable, on.grid, "h").values
+        if not -len(records) <= self.record < len(records):
+            raise DataError(f"{self.file} has {len(records)} records; {self.record} is not among them")
+        return records[self.record]
 
 
 SCHEMES = ClassNamed(AdvectionScheme, {"flux_limited": FluxLimited, "centred": Centred})
@@ -337,6 +370,21 @@ class TracerSection(Section):
     def check(self) -> None:
         if self.limiter is not None and self.scheme != "flux_limited":
             raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {shown(self.scheme)}; leave it out')
+
+    def build(self, on: Surroundings) -> Tracer:
+        """The Tracer.
+
+        Raises:
+            ConfigError: for a formula that is not finite everywhere, or a diffusivity that is negative somewhere.
+            DataError: for a file that cannot be read, does not hold the variable, or does not cover grid and run.
+        """
+        values = {
+            name: value.on(on) if isinstance(value, FieldFile) else on_grid(value, on.grid, "h", name)
+            for name, value in self
+            if name not in ("scheme", "limiter") and value is not None
+        }
+        scheme = SCHEMES.made(self.scheme) if self.limiter is None else FluxLimited(LIMITER.made(self.limiter))
+        return Tracer(**values, scheme=scheme)
 
 
 Tracers = Annotated[tuple[TracerSection, ...], different_names("tracers are called")]

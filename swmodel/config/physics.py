@@ -1,13 +1,15 @@
-"""The sections of grid, sea floor, model, terms and time stepping, and mistakes of parts that do not fit together."""
+"""The sections of the model, its terms and its time stepping."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..defaults import AIR_DENSITY, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
+import numpy as np
+
+from .. import elliptic
+from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY, WIND_DRAG
 from ..dynamics import pseudo_spectral
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
-from ..dynamics.cores import FilteredDifferences
+from ..dynamics.cores import FilteredDifferences, FiniteDifferences
 from ..dynamics.dissipation import FreeSlip, NoSlip
 from ..dynamics.forcing import WindStress
 from ..dynamics.layers import Layers as StackedLayers
@@ -15,107 +17,37 @@ from ..dynamics.momentum import Coriolis as CoriolisParameter
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
-from ..elliptic import Solver, names
+from ..errors import ConfigError, DataError
 from ..fields.parameters import Choice, Number
+from ..fields.parts import numbers_of
+from ..fields.state import replaced
 from ..forcing.cyclones import Cyclone
+from ..forcing.file_records import StressRecords
 from ..forcing.potential import InternalWaveDrag
+from ..forcing.tracks import Track, cyclone_of, read_track
 from ..forcing.wind_laws import DRAG_LAWS, RELATIONS
-from ..grids import grid
-from ..grids.subgrid import FINEST
+from ..grids.elevation import open_elevation
+from ..grids.roughness import rough_bottom
+from ..grids.windows import GridValues
 from ..stepping.explicit import TimeStepper
 from .expressions import Expression, quantity
 from .own import ClassNamed
-from .parts import PartSection, arguments_of, section_for, sections_of, shipped
+from .parts import PartSection, section_for, sections_of, shipped
 from .reading import Read, Section, one_of
 from .sections import (
     Count,
     Formula,
-    FormulaInMetres,
     Fraction,
     InputFile,
     InputFiles,
     MapFile,
-    Metres,
     NonNegativeMetres,
-    Polygons,
     PositiveMetres,
     PositiveSeconds,
+    Surroundings,
+    evaluated,
+    is_evaluated_whole,
 )
-from .toml import Mistake
-
-if TYPE_CHECKING:
-    from .scenario import Run
-
-
-class _Grid(PartSection):
-    def check(self) -> None:
-        self.part(**arguments_of(self))
-
-
-GRIDS = {
-    "cartesian": section_for(grid.CartesianGrid, "cartesian", _Grid),
-    "spherical": section_for(grid.SphericalGrid, "spherical", _Grid),
-}
-Grid = Annotated[Any, one_of(*GRIDS.values())]
-
-
-SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], maximum=SOUND_SPEEDS[1])]
-
-
-SubgridRatio = Annotated[int, Number(minimum=2, maximum=FINEST, whole=True)]
-
-
-class _Floor(Section):
-    mask: Polygons | MapFile | None = None  # cells of water, or that may be wet: a map that is 1/2 or more; a coast
-    subgrid: SubgridRatio | None = None  # fine cells along a cell's side, of which it gets tables; needs model.wetting
-    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
-
-
-class FlatBottom(_Floor):
-    type: Literal["flat"]
-    depth: PositiveMetres  # of the water at rest
-
-
-class _Varying(_Floor):
-    minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
-    fill_lakes: bool = False  # water apart from the largest body is land
-    sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
-
-
-class DepthFormula(_Varying):
-    """Depth from a formula of the coordinates, positive down; land where it is 0 or less."""
-
-    type: Literal["formula"]
-    depth: FormulaInMetres  # positive down
-
-
-class Elevations(Section):
-    """A file of elevations, with the parameters of `swmodel.grids.patches.Patch`."""
-
-    file: InputFile  # of elevation or depth, in any of the formats of docs/files.md
-    variable: str | None = None  # its name in the file; found by its metadata unless given
-    positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
-    datum: Metres = 0.0  # level of the water at rest, above the zero of the file
-    land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
-    coarsen: Count = 1  # read every n-th node along each axis
-
-    def elevations(self) -> dict[str, Any]:
-        """{name: value} of the keys on the file."""
-        return {name: getattr(self, name) for name in Elevations.schema()}
-
-
-class BathymetryFile(Elevations, _Varying):
-    """Elevation (or depth) from a file, and from patches that take precedence where they have values."""
-
-    type: Literal["file"]
-    patches: tuple[Elevations, ...] = ()  # files that take precedence, the first one before the others
-    margin: Annotated[int, Number(minimum=0, whole=True)] = 0  # cells over which a file passes into the next one
-    method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
-    minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
-
-
-Bathymetry = Annotated[Any, one_of(FlatBottom, DepthFormula, BathymetryFile)]
-
 
 FORMS = ClassNamed(VorticityFlux, shipped(VorticityFlux))
 CORIOLIS_FORMS = ClassNamed(
@@ -143,7 +75,11 @@ Spectral = Annotated[Any, section_for(pseudo_spectral.PseudoSpectral, common=_In
 PolarFilter = Annotated[Any, section_for(FilteredDifferences, common=_OnParallels)]
 
 
-Core = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
+CORES = {
+    "finite_differences": FiniteDifferences,
+    "filtered_differences": FilteredDifferences,
+    "pseudo_spectral": pseudo_spectral.PseudoSpectral,
+}
 TABLES_OF_CORES = {"filtered_differences": "polar_filter", "pseudo_spectral": "spectral"}  # with their options
 
 
@@ -157,18 +93,43 @@ class Flow(Section):
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
     side: Annotated[str, Choice(tuple(SLIPS))] = "free_slip"  # of walls and coasts
 
+    @property
+    def form(self) -> VorticityFlux:
+        """The form of the vorticity flux."""
+        form = FORMS.made(self.momentum)
+        return replaced(form, {"damping": self.damping}) if "damping" in self.written else form
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of ShallowWater that follow from these keys."""
+        return {
+            "momentum": self.form,
+            "coriolis_form": CORIOLIS_FORMS.made(self.coriolis_form),
+            "wetting": self.wetting and self.wetting.build(),
+            "least_thickness": self.least_thickness,
+            "side": SLIPS[self.side](),
+        }
+
 
 class Model(Flow):
     gravity: Annotated[float, Number(units="m s-2", above=0.0)] = GRAVITY  # or reduced gravity
     linear: bool = False  # leave out all terms that are not linear in u, v, eta
     precision: Literal["float32", "float64"] = "float32"  # of all fields
-    core: Core = "finite_differences"  # how tendencies are computed
+    core: Annotated[str, Choice(tuple(CORES))] = "finite_differences"  # how tendencies are computed
     spectral: Spectral | None = None  # options of the pseudo-spectral core
     polar_filter: PolarFilter | None = None  # options of the filtered differences
+
+    def options(self) -> dict[str, Any]:
+        table = getattr(self, TABLES_OF_CORES.get(self.core, ""), None)
+        core = CORES[self.core]() if table is None else table.build()
+        more = {"gravity": self.gravity, "linear": self.linear, "core": core, "dtype": self.precision}
+        return super().options() | more
 
 
 class NoRotation(Section):
     type: Literal["none"]
+
+    def build(self) -> None:
+        """No part."""
 
 
 CORIOLIS = sections_of(CoriolisParameter)
@@ -178,15 +139,24 @@ class _Stepper(PartSection):
     dt: PositiveSeconds | Literal["auto"] = "auto"
     fraction: Annotated[float, Number(above=0.0, maximum=1.0)] = 0.8  # of the longest stable step, for dt = "auto"
 
+    def stepper(self, dt: float = 1.0) -> TimeStepper:
+        """The time stepper, with time step `dt` [s]."""
+        return self.part(**self.arguments() | {"dt": dt})
 
-SOLVERS = ClassNamed(Solver, dict.fromkeys(names(), Solver), ("auto",))
+
+SOLVERS = ClassNamed(elliptic.Solver, dict.fromkeys(elliptic.names(), elliptic.Solver), ("auto",))
+PRECONDITIONERS = {
+    "diagonal": elliptic.Diagonal,
+    "fast_poisson": elliptic.FastPoisson,
+    "multigrid": elliptic.Multigrid,
+}
 
 
 class _Implicit(_Stepper):
     """The keys of an implicit scheme: the elliptic solver and its options."""
 
     solver: Annotated[Any, SOLVERS] = "auto"  # name of a solver; "auto": transforms if possible, else CG
-    preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None  # of conjugate gradients
+    preconditioner: Annotated[str, Choice(tuple(PRECONDITIONERS))] | None = None  # of conjugate gradients
     tolerance: Fraction | None = None  # of conjugate gradients: residual over the right-hand side
     iterations: Count | None = None  # of conjugate gradients, at most
 
@@ -195,6 +165,16 @@ class _Implicit(_Stepper):
         for name in ("preconditioner", "tolerance", "iterations"):
             if getattr(self, name) is not None and self.solver != "conjugate_gradients":
                 raise ValueError(f'{name} belongs to solver = "conjugate_gradients", not to {self.solver!r}')
+
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
+        if self.solver == "auto":
+            return {"solver": None}
+        if isinstance(self.solver, type):
+            return {"solver": self.solver()}
+        options = {name: value for name, value in self if name in ("tolerance", "iterations") and value is not None}
+        if self.preconditioner is not None:
+            options["preconditioner"] = PRECONDITIONERS[self.preconditioner]()
+        return {"solver": elliptic.named(self.solver, **options)}
 
 
 def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
@@ -240,6 +220,25 @@ class WindFile(PartSection):
     density: Annotated[float, Number(units="kg m-3", minimum=500.0, maximum=2e4)] = WATER_DENSITY  # of the water
     patches: tuple[WindPatch, ...] = ()  # finer winds over parts of it, the first before the others
 
+    def build(self, on: Surroundings) -> WindStress:
+        """The stress at u and v points; the drag law needs both components of the wind at each of them."""
+        stress = self.stress(on)
+        for name, records in stress.items():
+            records.check(on.grid, name, numbers_of(WindStress)[name], on.until)
+        return WindStress(**stress, density=self.density)
+
+    def stress(self, on: Surroundings) -> dict[str, StressRecords]:
+        """{"x", "y": StressRecords} of the wind in the file, and of its patches."""
+        law = {"drag": self.drag, "air_density": self.air_density}
+
+        def of(one, along, across, patches=()):
+            first, second = (getattr(one, name) or getattr(self, name) for name in (along, across))
+            file = one.file or self.file
+            return StressRecords(file, first, on.start, one.units, self.missing, patches, other=second, **law)
+
+        components = {"x": ("u", "v"), "y": ("v", "u")}
+        return {x: of(self, *names, tuple(of(one, *names) for one in self.patches)) for x, names in components.items()}
+
 
 Averaging = Annotated[float, Number(above=0.5, maximum=1.0)]
 
@@ -256,6 +255,22 @@ class _CycloneTrack(PartSection):
     quadrants: bool = False  # radii of maximum wind in each quadrant, by the radii of winds of 34, 50 and 64 knots
     wind_averaging: Averaging = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
+    def read_track(self) -> Track:
+        """The Track; raises SwmodelError if it cannot be read."""
+        options = self.agency, self.wind_pressure, getattr(self, "ambient_pressure", None)
+        return read_track(self.track, self.storm, *options)
+
+    def build(self, on: Surroundings) -> Cyclone:
+        """The Cyclone in a run with a start, whose dates are those of the track, and with longitudes and latitudes."""
+        if on.start is None:
+            raise ConfigError("the dates of a track count from run.start, which is missing; give it in [run]")
+        if on.grid is not None and not on.grid.spherical:
+            raise ConfigError(
+                'a track has longitudes and latitudes, and the grid is a plane; use [grid] type = "spherical"'
+            )
+        options = {name: value for name, value in self.arguments().items() if name != "start"}
+        return cyclone_of(self.read_track(), on.start, on.until, self.wind_averaging, self.quadrants, **options)
+
 
 class RoughBottom(Section):
     """Elevations from which roughness and buoyancy frequency are computed, as by `sw.rough_bottom`."""
@@ -267,6 +282,19 @@ class RoughBottom(Section):
     shallow: NonNegativeMetres = 500.0  # the least depth with internal waves
     surface: Annotated[float, Number(units="s-1", above=0.0)] = 5.24e-3  # buoyancy frequency at the sea surface
     scale: PositiveMetres = 1300.0  # depth over which it falls by a factor of e
+
+    def values(self, grid: Any) -> tuple[GridValues, GridValues]:
+        """The roughness [m] and the buoyancy frequency [s-1] at cell centres."""
+        elevation = open_elevation(self.file, self.variable, self.positive, grid=grid)
+        return rough_bottom(elevation, grid, self.reach, self.shallow, self.surface, self.scale)
+
+    def check_on(self, grid: Any) -> None:
+        """Raise DataError if nothing is rough on the grid."""
+        if is_evaluated_whole(grid) and not np.asarray(self.values(grid)[0]).any():
+            raise DataError(
+                f"rough_bottom: nothing in {self.file} is rough below {self.shallow:g} m on this grid; give a finer "
+                "file, a smaller depth for shallow, or leave the drag out"
+            )
 
 
 HEIGHT = Number(units="m", minimum=0.0)
@@ -285,6 +313,17 @@ class _InternalWaves(PartSection):
         if self.rough_bottom is not None and "buoyancy" in self.written:
             raise ValueError("buoyancy follows from rough_bottom; leave one of them out")
 
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
+        if self.rough_bottom is None or on.grid is None:
+            return {}
+        names = "roughness", "buoyancy"
+        return {name: evaluated(x, on.grid) for name, x in zip(names, self.rough_bottom.values(on.grid))}
+
+    def check_value(self, name: str, value: Any, on: Surroundings) -> None:
+        if isinstance(value, RoughBottom):
+            value.check_on(on.grid)
+        super().check_value(name, value, on)
+
 
 CYCLONE = section_for(Cyclone, "cyclone", _CycloneTrack)
 FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile, "cyclone": CYCLONE}
@@ -297,99 +336,3 @@ Coriolis = Annotated[Any, one_of(NoRotation, *CORIOLIS.values())]
 Dissipation = Annotated[Any, one_of(*DISSIPATION.values(), bases=(Term,), make=section_for)]
 Forcing = Annotated[Any, one_of(*FORCING.values(), bases=(Term,), make=section_for)]
 Stepper = Annotated[Any, one_of(*STEPPERS.values(), bases=(TimeStepper,), make=stepper_section)]
-
-
-# -- between sections --------------------------------------------------------------------------------------------------
-
-ELSEWHERE = "core = 'finite_differences' has it"
-
-
-def core_mistakes(
-    model: "Model",
-    stepper: Any = None,
-    run: "Run | None" = None,
-    grid: Any = None,
-    boundary: tuple = (),
-    tracer: tuple = (),
-) -> Iterator[Mistake]:
-    """Mistakes of an experiment whose parts do not fit its core."""
-    spectral = model.core == "pseudo_spectral"
-    if stepper is not None and stepper.part.needs_modes and not spectral:
-        yield Mistake(
-            ("stepper", "type"),
-            f"'{stepper.type}' carries waves mode by mode, and the finite-difference core has no modes; "
-            "use model.core = 'pseudo_spectral', or 'rk4'",
-        )
-    if model.core == "finite_differences":
-        return
-    if spectral:
-        yield from _not_spectral(model, grid, boundary, tracer)
-    elif grid is not None and grid.type != "spherical":
-        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
-    if run is not None and run.engine == "fused":
-        yield Mistake(("run", "engine"), f"'fused' makes loops of differences, and '{model.core}' has none; use 'auto'")
-    if stepper is not None and _takes_parts(stepper.part):
-        known = {name: cls for name, cls in shipped(TimeStepper).items() if spectral or not cls.needs_modes}
-        plain = [name for name, cls in known.items() if not (_takes_parts(cls) or cls.needs_momentum_form)]
-        others = [repr(name) for name in reversed(plain)]
-        yield Mistake(
-            ("stepper", "type"),
-            f"'{stepper.type}' needs parts of a tendency, and '{model.core}' computes it as a whole; "
-            f"use {', '.join(others[:-1])} or {others[-1]}",
-        )
-
-
-def _takes_parts(stepper):
-    return stepper.needs_parts or stepper.is_implicit
-
-
-def _not_spectral(model, grid, boundary, tracer):
-    if grid is not None and grid.type == "spherical":
-        yield Mistake(("model", "core"), f"'pseudo_spectral' needs a plane, and the grid is spherical; {ELSEWHERE}")
-    walls = grid is not None and grid.type == "cartesian" and set("xy") - set(grid.periodic)
-    if walls and model.side == "no_slip":
-        yield Mistake(("model", "side"), f"'pseudo_spectral' has free-slip walls only; {ELSEWHERE}, or use 'free_slip'")
-    for name, own in (("momentum", "energy_conserving"), ("coriolis_form", None)):
-        if getattr(model, name) != own:
-            text = "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out"
-            yield Mistake(("model", name), text)
-    for k, entry in enumerate(boundary):
-        if issubclass(entry.part, OpenBoundary):
-            yield Mistake(("boundary", k, "type"), f"'pseudo_spectral' has no open sides; use a sponge, or {ELSEWHERE}")
-    for k in range(len(tracer)):
-        yield Mistake(("tracer", k, "name"), f"'pseudo_spectral' steps no tracers; leave it out, or {ELSEWHERE}")
-
-
-def coast_mistakes(
-    model: "Model", bathymetry: Any = None, tracer: tuple = (), dissipation: tuple = ()
-) -> Iterator[Mistake]:
-    """Mistakes of an experiment with wetting, and of one whose other sections need it."""
-    if model.momentum != "momentum_conserving" and "damping" in model.written:
-        text = f"momentum is {model.momentum!r}, which damps nothing; write 'momentum_conserving', or leave this out"
-        yield Mistake(("model", "damping"), text)
-    if model.wetting is None:
-        if bathymetry is not None and bathymetry.levees is not None:
-            yield Mistake(
-                ("bathymetry", "levees"),
-                "water flows over levees only with model.wetting; give that, or leave this out",
-            )
-        if bathymetry is not None and bathymetry.subgrid is not None:
-            yield Mistake(("bathymetry", "subgrid"), "needs model.wetting; give that, or leave this out")
-        return
-    if model.momentum != "momentum_conserving":
-        yield Mistake(
-            ("model", "wetting"),
-            f"wetting needs momentum = 'momentum_conserving', and momentum is {model.momentum!r}; change it",
-        )
-    for name in ("minimum_depth", "fill_lakes", "sound_speed"):
-        if bathymetry is not None and name in bathymetry.written:
-            yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
-    for k, entry in enumerate(tracer):
-        if entry.scheme == "centred":
-            yield Mistake(
-                ("tracer", k, "scheme"),
-                "takes more from a cell that falls dry than it holds; write 'flux_limited', or leave wetting out",
-            )
-    for k, entry in enumerate(dissipation):
-        if entry.type == "manning_drag" and entry.roughness == 0.0:
-            yield Mistake(("dissipation", k, "roughness"), "is 0 on land; give a roughness, or leave the drag out")

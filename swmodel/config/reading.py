@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Union, dataclass_transform, get_args, get_origin
 
-from ..errors import ConfigError
+from ..errors import ConfigError, nearest
 from ..fields import parameters as rules
 from .expressions import quantity, read_number, whole
 from .own import class_named, short_names
-from .toml import Mistake, dotted, nearest
+from .toml import Mistake, dotted
 
 REQUIRED = object()  # the default of a key that must be given
 

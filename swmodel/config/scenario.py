@@ -1,4 +1,4 @@
-"""The sections of source, initial state, output and run.
+"""The sections of output and run.
 
 The memory that outputs need in addition to the model, and the size of the file of gauges, follow from [output] alone.
 """
@@ -7,160 +7,33 @@ import datetime
 import functools
 import math
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import jax
 
-from .. import sources
-from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
-from ..errors import ConfigError
-from ..fields.parameters import Number, in_utc
+from ..defaults import MAXIMA_THRESHOLD
+from ..fields.parameters import in_utc
 from ..fields.state import State
 from ..output.products.base import Product
 from ..runtime import memory
-from ..sources.fault import AzimuthalEqualArea, Plane
-from .parts import PartSection, part_of, section_for, shipped
+from .parts import PartSection, section_for, shipped
 from .reading import Before, one_of
 from .sections import (
     AnyCoordinate,
     Count,
-    Degrees,
     Devices,
     Folder,
-    FormulasInMetres,
-    FormulasInMetresPerSecond,
     Fraction,
-    InputFile,
     Layout,
-    Metres,
-    NonNegativeMetres,
-    NonNegativeSeconds,
     Place,
     PositiveMetres,
     PositiveSeconds,
     RangeOfSeconds,
     Section,
-    Seed,
     VariableNames,
-    Whole,
     not_empty,
     written_path,
 )
-
-Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
-
-
-class Fault(Section):
-    """One rectangular fault, with the parameters of `swmodel.sources.Fault`."""
-
-    longitude: AnyCoordinate  # degrees; x [m] on a plane
-    latitude: AnyCoordinate  # of the reference point; y [m] on a plane
-    depth: NonNegativeMetres  # of the reference point
-    length: PositiveMetres  # along strike
-    width: PositiveMetres  # down dip
-    strike: Degrees  # clockwise from north
-    dip: Annotated[float, Number(units="degree", minimum=0.0, maximum=90.0)]  # from the horizontal
-    rake: Degrees  # direction of slip in the fault's plane
-    slip: NonNegativeMetres  # of the hanging wall
-    onset: NonNegativeSeconds = 0.0  # when slip begins
-    rise_time: NonNegativeSeconds = 0.0  # how long slip takes
-    rigidity: Annotated[float, Number(units="Pa", above=0.0)] = RIGIDITY  # of the rock, for the moment
-    reference: Reference = "centroid"  # which point of the rectangle is given
-
-
-class FaultTable(Section):
-    """Faults from a table, or written here."""
-
-    path: ClassVar[str] = "source"
-
-    file: InputFile | None = None  # of faults: a table or a slip model
-    slips: Annotated[dict[str, NonNegativeMetres], not_empty] | None = None  # {name = slip} of the faults of the file
-    faults: tuple[Fault, ...] = ()  # the faults, in place of a table
-
-    def check(self) -> None:
-        if self.slips is not None and self.file is None:
-            raise ValueError("slips are those of faults in a file; give file, too")
-        if (self.file is None) == (not self.faults):
-            raise ValueError(f"give either file (a table of faults) or [[{self.path}.faults]], and one of them")
-
-    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
-        """The sources.Source of the faults, which count their times from the `start` of the run."""
-        projection = AzimuthalEqualArea(grid.radius) if grid.spherical else Plane()
-        if self.file is not None:
-            return sources.read_source(self.file, self.slips, projection=projection)
-        return sources.Source([sources.Fault(**dict(fault)) for fault in self.faults], projection=projection)
-
-
-class Source(FaultTable):
-    """A source: faults from a table or a slip model, or written here; or a file of the motion of the sea floor."""
-
-    horizontal: bool = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
-    kajiura: bool = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
-    every: PositiveSeconds | Literal["auto"] = "auto"  # how often the motion of faults is sampled
-    variable: str | None = None  # of a netCDF file of the sea floor's uplift, if it has several
-
-    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
-        """The sources.Source of the faults; the Deformation of a file that holds the motion of the sea floor."""
-        from ..sources.deformation import is_deformation, read_deformation
-
-        if self.file is None or not is_deformation(self.file):
-            return super().faults_on(grid, start)
-        if self.horizontal or self.kajiura or self.slips:
-            raise ConfigError(
-                f"{self.file} holds the uplift itself, to which horizontal, kajiura and slips do not apply; leave them "
-                "out."
-            )
-        return read_deformation(self.file, self.variable, start)
-
-
-class Rest(Section):
-    type: Literal["rest"]
-
-
-class InitialFormula(Section):
-    """Formulas of the coordinates; for layers lists of them, from the top down."""
-
-    type: Literal["formula"]
-    eta: FormulasInMetres = 0.0  # surface elevation; of layers that of their upper interfaces
-    u: FormulasInMetresPerSecond = 0.0  # velocity along x
-    v: FormulasInMetresPerSecond = 0.0  # velocity along y
-
-
-class GaussianBump(Section):
-    """eta = amplitude exp(-(r / radius)^2), at rest; r is the distance on the plane or along the sphere."""
-
-    type: Literal["gaussian"]
-    amplitude: Metres  # of the elevation
-    centre: Place  # (x, y)
-    radius: PositiveMetres  # at which the elevation is 1/e of its maximum
-
-
-class RandomVortices(Section):
-    """Vortices of about one wavelength, balanced by the elevation."""
-
-    type: Literal["random_vortices"]
-    speed: Annotated[float, Number(units="m s-1", above=0.0)]  # largest speed
-    length: PositiveMetres  # of the waves
-    seed: Seed = 0  # of the random numbers
-
-
-class InitialFile(Section):
-    """eta, u, v from a file that swmodel wrote on the same grid: a restart, an inversion, or a record of fields."""
-
-    type: Literal["file"]
-    file: InputFile  # netCDF file that swmodel wrote
-    record: Whole = -1  # its number, from 0; negative ones count from the end
-
-
-class InitialLevel(Section):
-    """A level from any grid, at rest: bilinear, 0 outside of the file; missing values take the nearest one."""
-
-    type: Literal["level"]
-    file: InputFile  # netCDF, GeoTIFF, ASCII grid or table of x, y, level
-    variable: str | None = None  # of a netCDF file with several
-
-
-Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel)]
 
 
 def _file_name(value):
@@ -331,6 +204,6 @@ def bytes_of_outputs(output: Output, tile: int, itemsize: int, members: int = 1)
 
 def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:
     """{name: shape and type} of the arrays of a product on a tile of so many cells."""
-    product, one = part_of(section, None), jax.ShapeDtypeStruct((int(cells),), f"float{8 * itemsize}")
+    product, one = section.build(), jax.ShapeDtypeStruct((int(cells),), f"float{8 * itemsize}")
     names = {"u", "v", "eta", *getattr(product, "variables", ())}
     return jax.eval_shape(product.start, State(**dict.fromkeys(names, cast(Any, one))))

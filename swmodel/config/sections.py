@@ -1,6 +1,10 @@
-"""Types of the keys of experiment files: numbers with units, known names, existing files, ranges, sides."""
+"""Types of the keys of experiment files: numbers with units, known names, existing files, ranges, sides.
+
+Values that vary over the grid are formulas, or tables such as MapFile; a model gets them as arrays or GridValues.
+"""
 
 import dataclasses
+import datetime
 import glob
 import os
 import re
@@ -8,9 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ..errors import suggestion
+import numpy as np
+
+from ..defaults import GRAVITY
+from ..errors import ConfigError, DataError, suggestion
 from ..fields import parameters as rules
 from ..fields.parameters import SIDES
+from ..fields.parts import numbers_of
+from ..grids import windows
+from ..grids.coast import coast_mask
+from ..grids.grid import Grid
+from ..grids.regrid import field_records
+from ..grids.windows import GridValues
+from ..runtime import launchers
 from ..runtime.paths import expanded, found
 from .expressions import Coordinate, Expression, ExpressionError, QuantityError, read_number
 from .reading import Before, Read, Reading, Section
@@ -222,6 +236,81 @@ def _sides(value):
 Sides = Annotated[tuple[Literal[SIDES], ...], Before(_sides)]  # pyright: ignore[reportInvalidTypeForm]
 
 
+LARGEST_WHOLE_GRID = 2**24  # the most cells on which one process evaluates formulas
+
+
+def is_evaluated_whole(grid: Grid) -> bool:
+    """Whether this process evaluates formulas and files on the whole grid, to find mistakes before a model is made.
+
+    The ranks of a parallel run evaluate windows, and so does a process that checks more than LARGEST_WHOLE_GRID cells.
+    """
+    return launchers.launched_ranks() == 1 and grid.nx * grid.ny <= LARGEST_WHOLE_GRID
+
+
+def evaluated(values: GridValues, grid: Grid) -> np.ndarray | GridValues:
+    """`values` as an array where this process evaluates the whole grid."""
+    return np.asarray(values) if is_evaluated_whole(grid) else values
+
+
+def on_grid(value: Any, grid: Grid, position: str, name: str) -> Any:
+    """For a formula its values at `position`, an array or GridValues, which must be finite; anything else as it is."""
+    if not isinstance(value, Expression):
+        return value
+
+    def check(values):
+        if not np.isfinite(values).all():
+            raise ConfigError(f"{name}: the formula {value.text!r} is not finite everywhere on the grid")
+
+    def quietly(x, y):
+        with np.errstate(all="ignore"):
+            return np.asarray(value(x, y), float)
+
+    return evaluated(windows.Formula(quietly, grid, position, check), grid)
+
+
+def along_sides(value: Any, grid: Grid, position: str, name: str, owner: Any) -> Any:
+    """A number or a formula on the grid; numbers along the sides of `owner` as an array (ny, 1) or (1, nx)."""
+    if not isinstance(value, tuple):
+        return on_grid(value, grid, position, name)
+    sides: list[str] = list(getattr(owner, "sides", []))
+    along_y = {side in ("west", "east") for side in sides}
+    if len(along_y) != 1:
+        raise ConfigError(f"{name} is a list, which lies along open sides, all in x or all in y; give a formula")
+    cells = grid.ny if along_y == {True} else grid.nx
+    if len(value) != cells:
+        raise ConfigError(f"{name} has {len(value)} values, and the {sides[0]} side has {cells} cells; give as many")
+    return np.reshape(value, (-1, 1) if along_y == {True} else (1, -1))
+
+
+@dataclasses.dataclass(frozen=True)
+class Surroundings:
+    """What a section is built for; None where that is not known.
+
+    Attributes:
+        grid: the model's Grid.
+        start: date and time of step 0 of the run, from which dates count.
+        until: the end of the run [s].
+        gravity: of the model [m s-2].
+        output: the section [output], with the positions of gauges.
+    """
+
+    grid: Any = None
+    start: datetime.datetime | None = None
+    until: float | None = None
+    gravity: float = GRAVITY
+    output: Any = None
+
+
+NOWHERE = Surroundings()
+
+
+def check_limits(values: Any, rule: rules.Number, what: str, error: type[Exception]) -> None:
+    """Raise an `error` of this class for values beyond the limits of a parameter's rule."""
+    for value in (values.min(), values.max()):
+        if why := rule.outside(value):
+            raise error(f"{what} is {value:g} somewhere, which {why}")
+
+
 class Polygons(Section):
     """Cells whose centres lie in the polygons of a shapefile or GeoJSON file, or in none of them."""
 
@@ -231,6 +320,10 @@ class Polygons(Section):
     polygons: InputFile  # shapefile or GeoJSON file
     of: Literal["land", "water"] = "land"  # what lies in them
 
+    def mask(self, grid: Grid) -> GridValues:
+        """True at the cell centres that lie in water."""
+        return coast_mask(self.polygons, grid, self.of)
+
 
 class MapFile(Section):
     """A map from a netCDF file, interpolated to cell centres; missing values take the nearest one."""
@@ -239,6 +332,31 @@ class MapFile(Section):
 
     file: InputFile  # netCDF file on the axes of the grid
     variable: str  # its name in the file
+
+    def mask(self, grid: Grid) -> GridValues:
+        """True at the cell centres where the map is 1/2 or more."""
+        return self._values(grid, fill=False).map(lambda values: np.nan_to_num(values) >= 0.5, dtype=bool)
+
+    def value_of(self, name: str, owner: Any, on: Surroundings) -> np.ndarray | GridValues:
+        """The values of a parameter of the section `owner` at cell centres, within its limits."""
+
+        def check(values):
+            check_limits(values, numbers_of(owner.part)[name], f"{self.variable} in {self.file}", DataError)
+            return values
+
+        return evaluated(self._values(on.grid).map(check), on.grid)
+
+    def check_value(self, name: str, owner: Any, on: Surroundings) -> None:
+        """Raise DataError for a map that cannot be the parameter `name` of the section `owner`."""
+        if is_evaluated_whole(on.grid):
+            self.value_of(name, owner, on)
+
+    def _values(self, grid, fill=True):
+        records = field_records(self.file, self.variable, grid, fill=fill)
+        if len(records.times) > 1:
+            times = f"has {len(records.times)} times; give a map without time"
+            raise DataError(f"{self.variable} in {self.file} {times}")
+        return records.values[0]
 
 
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}

@@ -34,12 +34,21 @@ import functools
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from ..defaults import GRAVITY
-from ..errors import SwmodelError
+from ..dynamics.boundaries import OpenBoundary
+from ..errors import ConfigError, DataError, SwmodelError
 from ..fields.parameters import Choice, Number
+from ..fields.parts import numbers_of
+from ..forcing.atmosphere import STANDARD_PRESSURE, InverseBarometer
 from ..forcing.constituents import distinct
-from ..forcing.harmonic_files import atlas_entries
-from ..forcing.waves import CnoidalWave, SolitaryWave
+from ..forcing.file_records import FileRecords, is_gridded
+from ..forcing.harmonic_files import atlas_constants, atlas_entries, harmonic_constants
+from ..forcing.records import FunctionOfTime, RecordsInTime
+from ..forcing.tides import Tide
+from ..forcing.waves import CnoidalWave, Record, SolitaryWave
+from ..observed.series_files import check_series_units, is_table, read_series
 from .expressions import Expression
 from .reading import Before, Section
 from .sections import (
@@ -51,6 +60,10 @@ from .sections import (
     PositiveMetres,
     PositiveSeconds,
     Seconds,
+    Surroundings,
+    along_sides,
+    evaluated,
+    on_grid,
 )
 
 # A derived section requires a key that its base has with a default, which pyright does not accept.
@@ -73,6 +86,21 @@ class SeriesSection(Section):
         if self.reference is not None and not self.inverse_barometer:
             raise ValueError("reference belongs to inverse_barometer = true, which is missing; give both, or neither")
 
+    def records(self, on: Surroundings) -> RecordsInTime | None:
+        """The fields in time that the table describes; None if it describes something else."""
+        return None
+
+    def series(self, name: str, owner: Any, on: Surroundings) -> Any:
+        """The tide, records or wave for the parameter `name` of the section `owner`."""
+        raise NotImplementedError
+
+    def value_of(self, name: str, owner: Any, on: Surroundings) -> Any:
+        """The `series`, which is added to an InverseBarometer where the table has one."""
+        series = self.series(name, owner, on)
+        if not self.inverse_barometer:
+            return series
+        return InverseBarometer(series, STANDARD_PRESSURE if self.reference is None else self.reference)
+
 
 class BarometerSection(SeriesSection):
     """The inverse barometer alone."""
@@ -84,6 +112,9 @@ class BarometerSection(SeriesSection):
     @classmethod
     def fits(cls, table: Mapping[str, Any]) -> bool:
         return "inverse_barometer" in table and not {"constituents", "atlas", "wave", "file", "formula"} & table.keys()
+
+    def series(self, name: str, owner: Any, on: Surroundings) -> float:
+        return 0.0
 
 
 class TideSection(SeriesSection):
@@ -121,6 +152,40 @@ class TideSection(SeriesSection):
         except SwmodelError:
             return ()
 
+    def series(self, name: str, owner: Any, on: Surroundings) -> Tide:
+        """The Tide; formulas become arrays, and files are read along the open sides of the section."""
+        grid, rule, constituents = on.grid, numbers_of(owner.part)[name], {}
+        position = rule.position or "h"
+        options: Any = {"sides": None, "units": rule.units, "position": position, "velocity": None}
+        if issubclass(owner.part, OpenBoundary):
+            velocity = owner.part.velocity_counts if name == "velocity" else None
+            options |= {"sides": owner.sides, "velocity": velocity}
+        if self.atlas is not None:
+            pairs = atlas_constants(self.atlas, grid, names=self.names, depths=self.depths, **options)
+            constituents = {key: tuple(evaluated(x, grid) for x in pair) for key, pair in pairs.items()}
+        for key, pair in self.constituents.items():
+            if isinstance(pair, ConstituentFile):
+                names = {key: (pair.amplitude, pair.phase)}
+                pairs = harmonic_constants(pair.file, names, grid, stated=pair.units, **options)
+                constituents[key] = tuple(evaluated(x, grid) for x in pairs[key])
+            else:
+                constituents[key] = tuple(
+                    along_sides(getattr(pair, part), grid, position, f"{name}: {part} of {key}", owner)
+                    for part in ("amplitude", "phase")
+                )
+        level, anomaly = (getattr(self, key, None) for key in ("level", "anomaly"))  # which `tide_section` adds
+        level = on_grid(level, grid, position, f"{name}: level")
+        anomaly = anomaly and anomaly.series(name, owner, on)
+        tide = Tide(constituents, on.start, self.ramp, self.latitude, level, anomaly)
+        tide.check_limits(rule, name)
+        return tide
+
+    def check_value(self, name: str, owner: Any, on: Surroundings) -> None:
+        """Raise an error for files that cannot be read, or do not cover the open sides or the run."""
+        if (anomaly := getattr(self, "anomaly", None)) is not None:
+            anomaly.check_value(name, owner, on)
+        self.series(name, owner, on)
+
 
 class ConstituentFile(Section):
     """Amplitude and phase lag on the axes of a netCDF file, which must cover the open sides."""
@@ -132,11 +197,6 @@ class ConstituentFile(Section):
     amplitude: str | None = None  # name of its variable; eta_amplitude_M2 of M2 unless given, for currents u_ or v_
     phase: str | None = None  # name of its variable; eta_phase_M2 of M2 unless given, likewise
     units: tuple[str, str] | None = None  # of amplitude and phase lag where the file gives none, as ["cm", "degree"]
-
-    @property
-    def variables(self) -> tuple[str | None, str | None]:
-        """The names of the variables, None of those that have the usual one."""
-        return self.amplitude, self.phase
 
 
 def _named(found):
@@ -179,6 +239,16 @@ class FormulaSection(SeriesSection):
     formula: Annotated[Expression, Before(_in_time)]  # in SI units, of the coordinates and of t, the seconds of the run
     every: PositiveSeconds = 60.0  # between two evaluations; linear in between
 
+    def records(self, on: Surroundings) -> FunctionOfTime:
+        return FunctionOfTime(self.formula, on.until, self.every, f"the formula {self.formula.text!r}")
+
+    def series(self, name: str, owner: Any, on: Surroundings) -> FunctionOfTime:
+        return self.records(on)
+
+    def check_value(self, name: str, owner: Any, on: Surroundings) -> None:
+        """Raise ConfigError for values beyond the limits of the parameter."""
+        self.records(on).check(on.grid, name, numbers_of(owner.part)[name], on.until)
+
 
 WAVES = ("solitary", "cnoidal")
 
@@ -204,6 +274,45 @@ class RecordFile(SeriesSection):
     missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
     patches: tuple[RecordPatch, ...] = ()  # of fields: finer ones over parts of them, the first before the others
 
+    def records(self, on: Surroundings) -> FileRecords | None:
+        first = self.file[0] if isinstance(self.file, tuple) else self.file
+        if is_table(first) or not is_gridded(first, self.variable):
+            return None
+        patches = tuple(
+            FileRecords(each.file or self.file, each.variable or self.variable, on.start, each.units)
+            for each in self.patches
+        )
+        return FileRecords(self.file, self.variable, on.start, self.units, self.missing, patches)
+
+    def series(self, name: str, owner: Any, on: Surroundings) -> FileRecords | Record:
+        return self.records(on) or self.record(on.start)
+
+    def record(self, start: Any = None) -> Record:
+        """The one series in the file; dates count from `start`, or without it from the first one."""
+        if isinstance(self.file, tuple):
+            raise DataError(f"{self.file[0]} and further files hold a series, which one file must hold; join them")
+        return read_series(self.file, self.variable, self.time, start)
+
+    def check_value(self, name: str, owner: Any, on: Surroundings) -> None:
+        """Raise an error for files that cannot be read, lack a series, or do not cover the run."""
+        rule, file = numbers_of(owner.part)[name], self.file
+        if (fields := self.records(on)) is not None:
+            fields.check(on.grid, name, rule, on.until)
+            return
+        record = self.record(on.start)
+        check_series_units(file, self.variable, self.time, rule.units)
+        record.check_limits(rule, f"{name} in {file}")
+        end = min(on.until, getattr(owner, "until", None) or np.inf)
+        first, last = record.times[0], record.times[-1]
+        if first > 0:
+            raise ConfigError(f"{name}: {file} begins at {first:g} s; let it begin at 0 or before")
+        if last < end * (1 - 1e-6):
+            more = ", or until, when the side becomes open" if hasattr(owner, "until") else ""
+            raise ConfigError(
+                f"{name}: {file} ends at {last:g} s, and the run needs it until {end:g} s; give a longer "
+                f"record, a shorter run{more}"
+            )
+
 
 class _Wave(SeriesSection):
     of: ClassVar[Any]
@@ -211,11 +320,14 @@ class _Wave(SeriesSection):
     def check(self) -> None:
         super().check()
         try:
-            self.made()
+            self.build()
         except SwmodelError as error:
             raise ValueError(str(error)) from None
 
-    def made(self, gravity: float = GRAVITY) -> SolitaryWave | CnoidalWave:
+    def series(self, name: str, owner: Any, on: Surroundings) -> SolitaryWave | CnoidalWave:
+        return self.build(on.gravity)
+
+    def build(self, gravity: float = GRAVITY) -> SolitaryWave | CnoidalWave:
         """The wave that the section describes, in a gravity [m s-2]."""
         own = {name: value for name, value in self if name in self.of.__dataclass_fields__}
         return self.of(**own, gravity=gravity)
@@ -262,11 +374,8 @@ def _of_one_kind(elevation, value):
     for key, text in (("inverse_barometer", "inverse_barometer = true"), ("wave", "a wave")):
         if key in value and not elevation:
             raise ValueError(f"{text} is an elevation, and this is none; leave it out")
-    kinds = [
-        key
-        for key in ("constituents", "file", "formula", "wave")
-        if key in value or (key == "constituents" and "atlas" in value)
-    ]
+    keys = {"constituents" if key == "atlas" else key for key in value}
+    kinds = [key for key in ("constituents", "file", "formula", "wave") if key in keys]
     if len(kinds) > 1:
         raise ValueError(
             f"{' and '.join(kinds)} exclude one another; give a tide, records, a formula or a wave, of which each "

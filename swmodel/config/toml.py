@@ -8,7 +8,6 @@ Each mistake of an experiment file has a key path, a line and one sentence.
 import bisect
 import dataclasses
 import datetime
-import difflib
 import json
 import math
 import os
@@ -16,6 +15,8 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from ..errors import nearest
 
 if TYPE_CHECKING:
     from .experiment import Override
@@ -236,15 +237,6 @@ def as_written(path: Sequence[str | int], raw: Any) -> tuple[str | int, ...]:
         except (LookupError, TypeError):
             value = None
     return tuple(found)
-
-
-def nearest(name: object, known: Iterable[object]) -> str:
-    """A hint for an unknown name: "did you mean ...?", or the known names."""
-    known, name = [str(k) for k in known], str(name).lower()
-    spelled = {k.lower(): k for k in known}
-    holding = [k for k in spelled if len(name) > 2 and name in k]
-    near = holding if len(holding) == 1 else difflib.get_close_matches(name, spelled, 1, cutoff=0.55)
-    return f"did you mean {spelled[near[0]]!r}?" if near else f"known are {', '.join(sorted(known))}"
 
 
 def mistakes_of_names(

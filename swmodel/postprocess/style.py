@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
-import types
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -227,14 +226,14 @@ def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
     tables = [part for part in forcing if part.get("type") == "cyclone"]
     if not tables or start is None:
         return []
-    from ..config.build.experiment import storm_of
     from ..config.physics import FORCING
+    from ..config.sections import Surroundings
 
-    run, storms = types.SimpleNamespace(start=start, until=None), []
+    on, storms = Surroundings(start=start), []
     for table in tables:
         with contextlib.suppress(SwmodelError, ValueError):  # the files have changed since the run
             section = FORCING["cyclone"].read(table, folder or pathlib.Path())
-            storms.append(storm_of(section, run))
+            storms.append(section.build(on))
     return storms
 
 

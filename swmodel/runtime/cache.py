@@ -2,7 +2,7 @@
 
     loops of the stencil compiler   shared libraries (stencils/native/library.py)
     programs of JAX                 executables (compilation.py)
-    tsunami sources                 the sea surface over faults (config/build/sources.py)
+    tsunami sources                 the sea surface over faults (sources/motion_cache.py)
     answers                         whether this jaxlib has an option (compilation.py)
 
 A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT identifies what was compiled, HOW the compiler and its options, and

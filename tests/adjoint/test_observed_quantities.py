@@ -25,7 +25,6 @@ from swmodel.adjoint.costs.misfits import (
 )
 from swmodel.adjoint.costs.records import TrackMisfit, Tracks, read_tracks
 from swmodel.config.adjoint import COSTS as COSTS_IN_FILES
-from swmodel.config.parts import part_of
 from swmodel.dynamics.subgrid import changed_level
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import State
@@ -390,7 +389,7 @@ def test_experiment_files_name_the_files_of_each_misfit(tmp_path):
     table, folder, tracks = str(tmp_path / "gauges.csv"), str(tmp_path), str(tmp_path / "tracks.csv")
 
     def made(kind, **keys):
-        return part_of(COSTS_IN_FILES[kind].read({"type": kind, **keys}), None)
+        return COSTS_IN_FILES[kind].read({"type": kind, **keys}).build()
 
     harmonic = made(
         "harmonic_misfit", file=table, constituents="M2", deviation="20 cm", gauges="C", window=["1 h", "2 h"]

@@ -240,7 +240,7 @@ def _changed_records(*paths):
 def _keeps_volume(case, tables, whole):
     """The sums of elevation and tracers' contents over a closed basin, from the first half of a run to its end."""
     from swmodel.config import read
-    from swmodel.config.build.experiment import assemble
+    from swmodel.config.assembly import assemble
 
     from .draws import is_closed
 

@@ -9,7 +9,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint.costs.records import TrackMisfit, read_tracks, track_records
 from swmodel.cli.facts import file_lines
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 from swmodel.observed.folder import read_gauge

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
 from swmodel.errors import DataError
 from swmodel.forcing.harmonic_files import atlas_constants

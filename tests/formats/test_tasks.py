@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from swmodel.cli.facts import file_lines
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
 from tests.formats.bathymetry import geotiff, rows
 from tests.formats.test_atlases import write_tpxo

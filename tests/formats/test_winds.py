@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
 from swmodel.errors import DataError
 from tests.formats import example

@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.fields import state_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.parallel import SerialCommunicator, make_communicator
 
@@ -62,7 +61,7 @@ def final(folder, more, **options):
     made = assemble(read_text(EXPERIMENT + more, "run.toml", str(folder)))
     assert made.sentences() == []
     model = model_of(made, **options)
-    state = state_of(made.experiment().initial, model)
+    state = made.experiment().initial.state(model)
     return model, sw.Simulation(model, state, sw.ForwardBackward(20.0)).run(steps=9)
 
 

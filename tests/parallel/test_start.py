@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from swmodel.config.build import sources
 from swmodel.parallel import make_communicator
 from swmodel.runtime import cache, compilation
+from swmodel.sources import motion_cache as sources
 from swmodel.stencils.native import library
 
 

@@ -7,7 +7,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.verification import verify
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.defaults import WATER_DENSITY
 from swmodel.errors import ConfigError

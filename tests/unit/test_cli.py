@@ -405,7 +405,7 @@ def test_an_unexpected_error_is_short_and_debug_shows_where_it_comes_from(comman
     def broken(*arguments):
         raise KeyError("lost")
 
-    monkeypatch.setattr("swmodel.cli.starting.state_of", broken)
+    monkeypatch.setattr("swmodel.config.initial.GaussianBump.state", broken)
     status, _, err = command("run", case, "-o", tmp_path)
     assert status == 1 and "KeyError" in err and "--debug" in err and "Traceback" not in err
     status, _, err = command("run", case, "-o", tmp_path, "--debug")
@@ -462,12 +462,12 @@ def test_two_ranks_fail_together_with_one_sentence(case, tmp_path, arguments, sa
 @needs_mpi
 def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_path):
     code = (
-        "import swmodel.cli.starting as starting, swmodel.runtime.launch as launch\n"
+        "import swmodel.config.initial as initial, swmodel.runtime.launch as launch\n"
         "from swmodel.cli import main\n"
         "def broken(*a):\n"
         "    raise ValueError('only this rank')\n"
         "if launch.launcher().rank == 1:\n"
-        "    starting.state_of = broken\n"
+        "    initial.GaussianBump.state = broken\n"
         "import swmodel.cli.logs as failures\n"
         "failures.TIMEOUT = 1.0\n"
         f"main(['run', {str(case)!r}, '-o', {str(tmp_path)!r}])\n"

@@ -13,7 +13,8 @@ import swmodel as sw
 from swmodel.adjoint import examination, verification
 from swmodel.adjoint.verification import Taylor, Verdict
 from swmodel.config import load
-from swmodel.config.build.studies import cost_of, least_steps
+from swmodel.config.sections import Surroundings
+from swmodel.config.studies import least_steps
 from swmodel.errors import ConfigError
 from tests.studies import BUMP
 
@@ -246,7 +247,7 @@ def test_observed_records_make_a_misfit_with_their_own_deviations(case, command,
 
 def test_lengths_in_a_file_are_counted_in_steps(case):
     experiment = load(case)
-    assert least_steps(cost_of(experiment.adjoint, experiment.output), 40.0) == 45
+    assert least_steps(experiment.adjoint.cost.build(Surroundings(output=experiment.output)), 40.0) == 45
     with pytest.raises(ConfigError, match="unknown key; did you mean 'memory'"):
         load(case, ["adjoint.memry='1 GB'"])
     assert load(case, ["adjoint.memory='1.5 GB'"]).adjoint.memory == 1.5e9

@@ -11,7 +11,7 @@ import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint.assimilation.result import Result
 from swmodel.adjoint.controls.seafloor import FaultSource
-from swmodel.cli import inverted
+from swmodel.cli import invert as inverted
 from swmodel.sources.fault import Plane
 from tests.selection import later
 from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN, WAVE

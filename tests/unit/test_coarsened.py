@@ -7,9 +7,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.cli.explain import count_iterations
-from swmodel.config.build.experiment import model_of
-from swmodel.config.build.fields import state_of
-from swmodel.config.build.steppers import THINNEST, coarsened, stepper_of
+from swmodel.config.assembly import THINNEST, coarsened, model_of
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
@@ -42,9 +40,9 @@ def counted(draft, cut=1):
     """The iterations that `swmodel plan` counts on a grid coarsened by `cut`, whose tile is the first of cut x cut."""
     made = coarsened(draft, 1)
     model = model_of(made, SerialCommunicator() if cut == 1 else OneOfMany((cut, cut)))
-    state = state_of(made.experiment().initial, model)
+    state = made.experiment().initial.state(model)
     section = draft.sections["stepper"]
-    return count_iterations(draft, model, state, stepper_of(section, section.dt), cut)
+    return count_iterations(draft, model, state, section.stepper(section.dt), cut)
 
 
 def test_gravity_waves_cross_as_many_cells_of_the_coarser_grid_in_a_step():

@@ -11,7 +11,7 @@ import pytest
 import swmodel as sw
 from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
-from swmodel.config.build.experiment import assemble, options_of
+from swmodel.config.assembly import assemble, options_of
 from swmodel.config.expressions import Expression, ExpressionError, QuantityError, quantity
 from swmodel.config.toml import dump, key_lines, line_of
 from swmodel.errors import ConfigError, DataError

@@ -6,9 +6,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import BoxContent
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.fields import state_of
-from swmodel.config.build.studies import cost_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError, DataError
 
@@ -57,12 +55,12 @@ def test_a_run_from_a_restart_has_its_flow_and_the_initial_tracer_of_its_own(tmp
     run.run(steps=1)
     text = 'initial = {type = "file", file = "restart.nc"}\n' + DYE + "initial = 3.0\n"
     made = assemble(draft_of(text, tmp_path))
-    state = state_of(made.experiment().initial, model_of(made, communicator="serial", engine="arrays"))
+    state = made.experiment().initial.state(model_of(made, communicator="serial", engine="arrays"))
     np.testing.assert_allclose(state.eta, run.state.eta, rtol=1e-6)
     np.testing.assert_allclose(state.dye, 3.0 * (100.0 + np.asarray(state.eta)), rtol=1e-6)
     wider = assemble(read_text(BASE.replace('"60 km"', '"90 km"') + text, "e.toml", tmp_path))
     with pytest.raises(DataError, match="belongs to another grid: x was .*; start from a file of the same grid"):
-        state_of(wider.experiment().initial, model_of(wider, communicator="serial", engine="arrays"))
+        wider.experiment().initial.state(model_of(wider, communicator="serial", engine="arrays"))
 
 
 def test_a_section_makes_the_tracer_that_it_describes():
@@ -108,7 +106,7 @@ window = ["5 min", "10 min"]
 def test_a_cost_of_a_tracer_is_read_from_a_file():
     draft = draft_of(DYE + ADJOINT)
     assert not draft.sentences()
-    cost = cost_of(draft.sections["adjoint"], None)
+    cost = draft.sections["adjoint"].cost.build()
     assert cost == BoxContent("dye", x=(2e4, 6e4), window=(300.0, 600.0))
     assert cost.title() == "amount of dye in a box from 5 min to 10 min" and cost.last_time() == 600.0
 

@@ -13,7 +13,7 @@ from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.adjoint.verification import verify
 from swmodel.cli.remarks import _winds_of_storm
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError, DataError

@@ -11,8 +11,7 @@ import pytest
 import xarray as xr
 
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.steppers import stepper_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.toml import dump
 from swmodel.errors import ConfigError
 from swmodel.observed.steps import FILE, steps_in
@@ -177,7 +176,7 @@ def model_and_stepper(text, folder):
         draft = read(folder / "case.toml")
         try:  # on another grid it may be refused
             made = assemble(draft)
-            return model_of(made, "serial", None, "arrays"), stepper_of(made.section("stepper"), 10.0)
+            return model_of(made, "serial", None, "arrays"), made.section("stepper").stepper(10.0)
         except ConfigError as error:
             found += error.mistakes
     raise ConfigError(found)

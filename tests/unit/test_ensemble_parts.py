@@ -8,8 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.config import physics, read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.fields import state_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.sections import Section
 from swmodel.dynamics.terms import Series, Window
 from swmodel.fields.state import replace
@@ -111,7 +110,7 @@ def ensemble_of(folder, sides, forcing, dissipation, precision="float64"):
     made, alone = assemble(read(path)), SerialCommunicator()
     models = [model_of(made, alone, engine="arrays") for _ in range(2)]
     models[1].system = replace(models[1].system, **{name: scaled(getattr(models[1], name)) for name in PARTS})
-    states = [state_of(made.experiment().initial, model) for model in models]
+    states = [made.experiment().initial.state(model) for model in models]
     return models, states, sw.Ensemble(models, states)
 
 

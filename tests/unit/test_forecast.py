@@ -12,8 +12,7 @@ from scipy.special import ndtr
 
 import swmodel as sw
 from swmodel.adjoint.controls.seafloor import distances_on
-from swmodel.cli.green import _digest
-from swmodel.cli.rerun import sources_of
+from swmodel.cli.green import _digest, sources_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
 from swmodel.forecast.errors import samples_of

@@ -1,14 +1,13 @@
 """Files in formats that are recognised and not read: one sentence that names the format and the remedy."""
 
 import datetime
-from types import SimpleNamespace
 
 import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.config.build.series import wave_of
+from swmodel.config.series import RecordFile
 from swmodel.errors import DataError
 from swmodel.forcing.harmonic_files import harmonic_constants
 from swmodel.forcing.tracks import read_track
@@ -120,7 +119,7 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
             "image utf16 compressed",
             "not a CSV or netCDF file of observations",
         ),
-        (lambda path: wave_of(series(path), 9.81), "image tiff", "not a CSV or netCDF file of a series"),
+        (lambda path: series(path).record(), "image tiff", "not a CSV or netCDF file of a series"),
         (lambda path: harmonic_constants(path, {"M2": ("hRe", "hIm")}, GRID), "tpxo", "give it as `atlas`"),
         (lambda path: harmonic_constants(path, ["M2"], GRID), "tpxo", "give it as `atlas`"),
     ],
@@ -139,15 +138,15 @@ def test_a_file_in_another_format_is_refused_by_name_with_a_remedy(tmp_path, rea
 
 
 def series(path):
-    return SimpleNamespace(tag="record", file=path, variable=None, time=None)
+    return RecordFile(file=path)
 
 
 def test_a_series_in_csv_may_have_dates(tmp_path):
     path, start = tmp_path / "level.csv", datetime.datetime(2011, 3, 11, 6, 0, tzinfo=datetime.UTC)
     path.write_text("time,eta_m\n2011-03-11T05:30:00Z,0.1\n2011-03-11 06:00,0.2\n2011-03-11T15:30:00+09:00,0.4\n")
-    record = wave_of(series(path), 9.81, start)
+    record = series(path).record(start)
     assert record.times.tolist() == [-1800.0, 0.0, 1800.0] and record.values.tolist() == [0.1, 0.2, 0.4]
-    assert wave_of(series(path), 9.81).times.tolist() == [0.0, 1800.0, 3600.0]
+    assert series(path).record().times.tolist() == [0.0, 1800.0, 3600.0]
     for text, sentence in (
         ("2011-03-11,0.1\n86400,0.2\n", "line 3: '86400' in time is not a date, as others are"),
         ("0,0.1\n2011-03-11,0.2\n", "line 3: '2011-03-11' in time is a date where a number is needed; give seconds"),
@@ -155,12 +154,12 @@ def test_a_series_in_csv_may_have_dates(tmp_path):
     ):
         path.write_text("time,eta_m\n" + text)
         with pytest.raises(DataError, match=sentence):
-            wave_of(series(path), 9.81)
+            series(path).record()
 
 
 def test_the_contents_of_a_file_count_and_not_the_end_of_its_name(tmp_path):
     data = xr.Dataset({"eta": ("time", [0.1, 0.2])}, coords={"time": ("time", [0.0, 60.0])})
     data.to_netcdf(tmp_path / "level.csv")
-    assert wave_of(series(tmp_path / "level.csv"), 9.81).times.tolist() == [0.0, 60.0]
+    assert series(tmp_path / "level.csv").record().times.tolist() == [0.0, 60.0]
     xr.Dataset({"time_s": ("n", [1.0, 2.0])}).to_netcdf(tmp_path / "A.csv")
     np.testing.assert_array_equal(read_table(tmp_path / "A.csv", ["time_s"])["time_s"], [1.0, 2.0])

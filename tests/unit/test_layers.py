@@ -176,7 +176,7 @@ LONG_MODULES = {  # lines, and what keeps them in one place
 }
 LONG_FUNCTIONS = {  # lines of code
     "models.shallow_water.ShallowWater.__init__": 72,  # one line for each of its arguments, twice
-    "config.build.experiment.assemble": 50,  # one step after the other, from a file to a run
+    "config.assembly.assemble": 50,  # one step after the other, from a file to a run
     "dynamics.domain.floor_of": 50,  # a check for each kind of depth
     "postprocess.cli._draw": 48,  # a branch for each kind of figure
     "postprocess.inversion.figure": 43,  # the places of all panels of a page

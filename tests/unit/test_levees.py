@@ -11,7 +11,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import replace
 from swmodel.grids.levees import NO_CREST, CrestDepths, Levee, read_levees

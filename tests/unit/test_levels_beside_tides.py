@@ -10,7 +10,7 @@ import swmodel as sw
 from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.verification import verify
 from swmodel.config.adjoint import known_controls
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from tests.selection import later

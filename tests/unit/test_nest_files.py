@@ -6,9 +6,8 @@ import pytest
 import xarray as xr
 
 from swmodel import Gate
-from swmodel.config import read_text
-from swmodel.config.build.fields import bathymetry_of
-from swmodel.config.build.nests import assemble_family, family_of
+from swmodel.config import floor, read_text
+from swmodel.config.families import assemble_family, family_of
 from swmodel.errors import ConfigError
 from tests.gridded import write_axes
 
@@ -177,9 +176,10 @@ def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
 
     def counted(*arguments):
         read_floors.append(arguments)
-        return bathymetry_of(*arguments)
+        return on(*arguments)
 
-    monkeypatch.setattr("swmodel.config.build.fields.bathymetry_of", counted)
+    on = floor._Floor.on
+    monkeypatch.setattr(floor._Floor, "on", counted)
     family, _, _ = family_of(made, "serial", None, "arrays")
     first, second = family.models["harbour"].models
     assert first is second and not read_floors

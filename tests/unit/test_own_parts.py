@@ -16,9 +16,8 @@ from swmodel import adjoint
 from swmodel.cli.checks import check_experiment
 from swmodel.config import adjoint as adjoint_section
 from swmodel.config import inversion, own, physics, read, read_text
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.steppers import stepper_of
-from swmodel.config.build.studies import cost_of, problem_of, transformed_of
+from swmodel.config.assembly import assemble, model_of
+from swmodel.config.studies import problem_of, transformed_of
 from swmodel.errors import ConfigError
 from swmodel.fields.field import HaloError
 from swmodel.fields.methods import code_of
@@ -218,7 +217,7 @@ def test_a_class_derived_from_a_part_has_the_parameters_of_both():
 
 def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
     made = assemble(read(case))
-    model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 60.0)
+    model, stepper = model_of(made, "serial"), made.section("stepper").stepper(60.0)
     assert [type(term).__name__ for term in (*model.terms, *model.open_boundaries)] == [
         "WindStress",
         "TidalForce",
@@ -232,9 +231,9 @@ def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
 @pytest.mark.verify
 def test_a_file_names_costs_and_controls_of_ones_own_parts(case):
     made = assemble(read(case))
-    model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 60.0)
+    model, stepper = model_of(made, "serial"), made.section("stepper").stepper(60.0)
     section = made.section("adjoint")
-    problem = problem_of(section, cost_of(section, None), model, model.at_rest(), stepper, 2)
+    problem = problem_of(section, section.cost.build(), model, model.at_rest(), stepper, 2)
     assert problem.cost.units == "m2" and set(problem.value_and_gradient()[1]) == set(section.controls)
     assert set(read(case).sections["adjoint"].controls) < set(adjoint.names_of(model))
 
@@ -360,7 +359,7 @@ def test_a_restart_of_a_run_with_other_code_of_a_part_is_refused(case):
     assert differences(first, made(DRAG.replace("  # of the rate", "\n\n# the share of the rate"))) == []
     (difference,) = differences(first, made(DRAG.replace("1.0", "100.0")))
     assert difference.name == "dissipation.0.code" and "dissipation.0.code is " in difference.text
-    stepper = stepper_of(read(case).sections["stepper"], 60.0)
+    stepper = read(case).sections["stepper"].stepper(60.0)
     assert re.fullmatch(r"Ralston\(dt=60, code=[0-9a-f]{16}\)", describe(stepper))
     assert not code_of(sw.Laplacian) and not code_of(int)
 
@@ -460,7 +459,7 @@ def test_files_name_schemes_limiters_and_forms_of_ones_own(case):
 def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
     text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60, solver = "jacobi:Jacobi"')
     case.write_text(text)
-    assert type(stepper_of(read(case).sections["stepper"]).solver).__name__ == "Jacobi"
+    assert type(read(case).sections["stepper"].stepper().solver).__name__ == "Jacobi"
     case.write_text(case.read_text().replace("jacobi:Jacobi", "tide:TidalForce"))
     assert any("'tide:TidalForce' does not derive from sw.Solver" in found for found in read(case).sentences())
 

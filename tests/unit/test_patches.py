@@ -9,7 +9,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.bathymetry import elevation_on, onto_grid
 from swmodel.grids.elevation import open_elevation

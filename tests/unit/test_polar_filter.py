@@ -155,8 +155,8 @@ polar_filter.latitude = 50.0
 
 def test_an_experiment_file_has_the_filter_and_what_does_not_fit_it_is_named(tmp_path):
     from swmodel.config import read
-    from swmodel.config.build.experiment import assemble
-    from swmodel.config.build.experiment import model_of as model_in
+    from swmodel.config.assembly import assemble
+    from swmodel.config.assembly import model_of as model_in
 
     file = tmp_path / "globe.toml"
     file.write_text(EXPERIMENT)

@@ -10,9 +10,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification import verify
 from swmodel.config import load, read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.fields import state_of
-from swmodel.config.build.steppers import stepper_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.errors import ConfigError
 from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
@@ -342,9 +340,9 @@ def test_a_file_makes_the_objects_of_python(file):
     core = sw.PseudoSpectral(sw.HyperViscosity(1e-5, 2), sw.ExponentialFilter(10.0, 8))
     same = model(core=core)
     assert jax.tree.structure(own.core).num_leaves == 2 and own.core.series.kept == same.core.series.kept
-    stepper = stepper_of(experiment.stepper, 600.0)
+    stepper = experiment.stepper.stepper(600.0)
     assert isinstance(stepper, sw.IntegratingFactorRK4)
-    ours = own.dynamics(stepper), state_of(experiment.initial, own)
+    ours = own.dynamics(stepper), experiment.initial.state(own)
     other = same.dynamics(stepper), sw.random_vortices(same, 0.5, 4e5)
     for a, b in zip(*map(jax.tree.leaves, (ours, other)), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())

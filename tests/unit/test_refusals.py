@@ -8,8 +8,8 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint.assimilation.restarts import read_inversion_restart
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.studies import transformed_of
+from swmodel.config.assembly import assemble, model_of
+from swmodel.config.studies import transformed_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.output.restart import write_restart
 from tests.selection import later

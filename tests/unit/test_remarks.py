@@ -11,8 +11,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.cli.remarks import _circle, remarks
 from swmodel.config import load
-from swmodel.config.build.experiment import storm_of
-from swmodel.config.build.fields import grid_of
+from swmodel.config.sections import Surroundings
 from swmodel.errors import ConfigError
 from swmodel.forcing.tracks import cyclone_of, read_track
 
@@ -37,7 +36,7 @@ def remarked(tmp_path):
         copy = tmp_path / file.name
         copy.write_text(text + more)
         experiment = load(copy, overrides)
-        return [s for s in remarks(experiment, grid_of(experiment.grid), dt, deepest) if "nearest step" not in s]
+        return [s for s in remarks(experiment, experiment.grid.build(), dt, deepest) if "nearest step" not in s]
 
     return call
 
@@ -75,7 +74,7 @@ def test_experiments_that_are_copied_need_no_remark(remarked, file):
 )
 def test_the_interval_of_gauges_fits_the_step_and_the_run(every, dt, said):
     experiment = load(CHANNEL, [f"output.gauges.every={every}"])
-    found = [one for one in remarks(experiment, grid_of(experiment.grid), dt, 20.0) if "gauges.every" in one]
+    found = [one for one in remarks(experiment, experiment.grid.build(), dt, 20.0) if "gauges.every" in one]
     assert found == [f"output.gauges.every{one}" for one in said]
 
 
@@ -84,7 +83,7 @@ def test_the_storm_of_a_file_has_the_winds_of_its_averaging():
     made = []
     for overrides in ([], ["forcing.0.wind_averaging=0.93"]):
         experiment = load(ike, overrides)
-        made.append(storm_of(experiment.forcing[0], experiment.run))
+        made.append(experiment.forcing[0].build(Surroundings(start=experiment.run.start, until=experiment.run.until)))
     section, run = experiment.forcing[0], experiment.run
     expected = cyclone_of(read_track(section.track), run.start, run.until, 0.93, drag="garratt")
     np.testing.assert_array_equal(made[1].b, expected.b)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids import stored

@@ -13,7 +13,7 @@ import swmodel as sw
 from swmodel import adjoint, elliptic
 from swmodel.cli.explain import Speed, speed_line
 from swmodel.config import physics
-from swmodel.config.build.steppers import stepper_of, time_step
+from swmodel.config.assembly import time_step
 from swmodel.dynamics.layer import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.state import replace
@@ -623,7 +623,7 @@ def test_a_file_names_schemes_and_solvers():
         ),
         (section("rigid_lid", solver="conjugate_gradients", **iterations), sw.RigidLid(60.0, 0.1, solver)),
     ):
-        assert stepper_of(made, 60.0) == wanted
+        assert made.stepper(60.0) == wanted
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import swmodel as sw
 from swmodel import sources
 from swmodel.cli.starting import model_and_state
 from swmodel.config import read
-from swmodel.config.build import sources as build
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.errors import ConfigError
 from swmodel.grids.bathymetry import from_depth
 from swmodel.grids.topography import topography
 from swmodel.runtime import cache
+from swmodel.sources import motion_cache as build
 from swmodel.sources.fault import Plane
 
 GRID = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 120e3), y=(0.0, 100e3))
@@ -161,7 +161,7 @@ def test_of_a_large_grid_with_lakes_it_waits_for_the_survey_by_all_ranks_and_is_
     assert computed_late and "displaced volume" in summary
     cache.folder().joinpath("kept").mkdir()
     monkeypatch.setattr(cache, "folder", lambda: tmp_path / "kept")
-    monkeypatch.setattr("swmodel.config.build.fields.LARGEST_WHOLE_GRID", 100)
+    monkeypatch.setattr("swmodel.config.sections.LARGEST_WHOLE_GRID", 100)
     windows, of_windows, computed_late = model_and_summary()
     assert computed_late and of_windows == summary
     np.testing.assert_array_equal(windows.uplift.times, whole.uplift.times)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.config.build.steppers import dividing_step
+from swmodel.config.assembly import dividing_step
 from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.stability import of_step

@@ -12,8 +12,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint.costs.marks import marks_in, marks_in_water
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.fields import state_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.dynamics.subgrid import changed_level
 from swmodel.errors import ConfigError, DataError, PlotError
 from swmodel.fields.field import X, Y
@@ -187,7 +186,7 @@ def test_an_experiment_file_names_the_ratio_and_is_told_what_is_wrong_with_it(tm
     path.write_text('initial = {type = "file", file = "restart.nc"}\n' + EXPERIMENT)
     made = assemble(read(path))
     with pytest.raises(DataError, match="levels over beds finer than the cells .* start from a record of fields"):
-        state_of(made.experiment().initial, model)
+        made.experiment().initial.state(model)
     for change, why in (
         (("subgrid = 4", "subgrid = 1"), "at least 2"),
         (("subgrid = 4", "subgrid = 40"), "at most 16"),

@@ -9,7 +9,6 @@ import pytest
 
 from swmodel.adjoint.costs.harmonics import constants_in
 from swmodel.adjoint.costs.records import records_in
-from swmodel.config.build.series import wave_of
 from swmodel.config.series import RecordFile
 from swmodel.errors import DataError
 from swmodel.forcing.tracks import read_track
@@ -35,7 +34,7 @@ FAULTS = (
 
 
 def series_at_a_side(file):
-    return wave_of(RecordFile(file=file), 9.81)
+    return RecordFile(file=file).record()
 
 
 READERS = {

@@ -17,7 +17,7 @@ from swmodel.adjoint import names_of
 from swmodel.cli.model_remarks import _drifts, _high_tides
 from swmodel.cli.starting import inputs_of
 from swmodel.config.adjoint import known_controls
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at

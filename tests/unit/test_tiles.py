@@ -15,7 +15,7 @@ from swmodel import adjoint
 from swmodel.adjoint.examination import moving_state
 from swmodel.cli.starting import model_and_state
 from swmodel.config import Override, read
-from swmodel.config.build.experiment import assemble
+from swmodel.config.assembly import assemble
 from swmodel.dynamics.terms import Series
 from swmodel.grids.bathymetry import depth_on, elevation_on
 from swmodel.grids.regrid import field_records, read_field_onto

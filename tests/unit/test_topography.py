@@ -8,7 +8,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.bathymetry import elevation_on
 from swmodel.grids.topography import topography

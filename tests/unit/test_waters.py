@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.waters import with_waters

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
@@ -294,7 +294,7 @@ def test_check_warns_of_waves_that_do_not_fit_the_depth_of_their_side(elevation,
 
 
 def test_check_warns_of_such_waves_where_it_looks_at_some_tiles_of_a_large_grid(tmp_path, command, monkeypatch):
-    monkeypatch.setattr("swmodel.config.build.fields.LARGEST_WHOLE_GRID", 1)
+    monkeypatch.setattr("swmodel.config.sections.LARGEST_WHOLE_GRID", 1)
     elevation = '{wave = "solitary", height = 0.1, depth = 10, peak = 5}'
     model = 'model = {momentum = "momentum_conserving", wetting = {}}'
     (tmp_path / "case.toml").write_text(f"{model}\n{EXPERIMENT}elevation = {elevation}\n")

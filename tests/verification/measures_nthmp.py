@@ -19,7 +19,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.cli.starting import model_state_and_step, simulation_of
 from swmodel.config import read
-from swmodel.config.build.nests import assemble_family
+from swmodel.config.families import assemble_family
 from swmodel.grids.topography import topography
 from swmodel.verification import Case, Mark, Outcome
 from swmodel.verification.shores import ROWS, STEPPERS, Stepper, by_stepper, model_of

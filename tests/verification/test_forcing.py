@@ -5,8 +5,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.steppers import stepper_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.defaults import WATER_DENSITY
 from swmodel.runtime import paths
 from swmodel.units import hour
@@ -55,7 +54,7 @@ def test_the_flat_basins_storm_leaves_a_trough_where_its_wind_makes_the_water_ci
     """And by its pressure alone raises the level under the eye, as the head of flat_basin.toml has it."""
     file = paths.experiments() / "storm_in_a_basin" / "flat_basin.toml"
     made = assemble(read(file, [f"forcing.0.drag={drag}", "model.precision=float64"]))
-    model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 240.0)
+    model, stepper = model_of(made, "serial"), made.section("stepper").stepper(240.0)
     eta = model.gather(sw.Simulation(model, model.at_rest(), stepper).run(until=18 * hour).eta)
     eye = np.argmin(np.abs(model.grid.y_centres - 27.4)), np.argmin(np.abs(model.grid.x_centres + 92.0))
     assert eta[eye] == pytest.approx(under_eye, abs=0.01) and eta.min() == pytest.approx(lowest, abs=0.01)

@@ -20,8 +20,7 @@ from swmodel.adjoint.costs.readers import BoxReader, SectionReader
 from swmodel.cli.checks import check_experiment
 from swmodel.config import read
 from swmodel.config.adjoint import known_controls
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.fields import state_of
+from swmodel.config.assembly import assemble, model_of
 from swmodel.config.scenario import InitialFile
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.dynamics.layer import divergence, gradient
@@ -267,7 +266,7 @@ def test_files_hold_fields_along_layers_and_interfaces_and_a_restart_goes_on_wit
     with xr.open_dataset(tmp_path / "means.nc") as means, xr.open_dataset(tmp_path / "gauges.nc") as gauges:
         assert {"mean_u_2", "mean_u_2_thickness_2"} <= set(means) and {"eta_2", "speed_3", "dye_3"} <= set(gauges)
     section = InitialFile(type="file", file=tmp_path / "fields.nc")
-    for name, x in state_of(section, model):
+    for name, x in section.state(model):
         np.testing.assert_allclose(x, whole.state[name], rtol=1e-5, atol=1e-6)
     for name, x in whole.state:
         np.testing.assert_array_equal(again.state[name], x)
@@ -362,7 +361,7 @@ def test_layers_in_an_experiment_file(tmp_path, capsys, untimed):
     assert model.layers.celerities(9.81, 1000.0) == pytest.approx(
         sw.Layers((300.0,), (1025.0, 1027.0)).celerities(9.81, 1000.0)
     )
-    state = state_of(made.experiment().initial, model)
+    state = made.experiment().initial.state(model)
     assert float(np.abs(state.eta).max()) == 0.0 and 9.0 < float(np.abs(state.eta_2).max()) <= 10.0
     names = {"initial.eta_2", "layers.densities", "layers.thickness", "initial.dye_2", "initial.salt"}
     assert set(names_of(model)) >= names and set(known_controls(made.draft.sections)) >= names
@@ -375,7 +374,7 @@ def test_layers_in_an_experiment_file(tmp_path, capsys, untimed):
     ):
         with pytest.raises(ConfigError, match=message):
             made = assemble(read(file, [change]))
-            state_of(made.experiment().initial, model)
+            made.experiment().initial.state(model)
 
 
 @pytest.mark.verify

@@ -1,4 +1,4 @@
-"""From a [source] section to the motion of the sea surface, which is computed once and kept on disk.
+"""The motion of the sea surface over faults, which is computed once and kept on disk.
 
 Okada's formulas and Kajiura's filter take seconds for a fault model of 50 rectangles. The result is kept on disk
 (runtime/cache.py), from where later runs and the other ranks of a host load it. Its name is a digest of the faults, the
@@ -17,16 +17,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from ... import sources
-from ...dynamics.domain import Domain
-from ...dynamics.terms import Series
-from ...errors import of_part
-from ...grids.grid import Grid
-from ...grids.windows import GridRecords, LazyRecords, grid_values
-from ...runtime import cache, memory
-from ...sources.fault import Source, summarise
-from ...sources.motion import BottomMotion
-from ...sources.motion import breakpoints as breakpoints_of
+from ..dynamics.domain import Domain
+from ..dynamics.terms import Series
+from ..errors import of_part
+from ..grids.grid import Grid
+from ..grids.windows import GridRecords, LazyRecords, grid_values
+from ..runtime import cache, memory
+from .deformation import Deformation
+from .fault import Source, summarise
+from .motion import BottomMotion
+from .motion import breakpoints as breakpoints_of
+from .regions import region_around
+from .sea_surface import SeaSurface
 
 SUFFIX, HOW = "motion", "npz"
 MOST_BYTES = 500e6  # of all motions on disk together
@@ -41,8 +43,6 @@ def motion_of(section: Any, grid: Grid, bathymetry: Any, source: Source, most: i
         source: the sources.Source of its faults, or the Deformation of its file.
         most: the most intervals in which the motion is sampled, if `every` is "auto".
     """
-    from ...sources.deformation import Deformation
-
     if isinstance(source, Deformation):
         return source.on(grid), source.summary(grid, bathymetry)
     plan = _Plan.of(section, grid, bathymetry, source, most)
@@ -55,8 +55,6 @@ def motion_after_survey(section: Any, grid: Grid, bathymetry: Any, source: Sourc
     The ranks survey the sea floor together, once there is a communicator. After that one process of a host computes the
     motion, while the main thread compiles loops and programs, which need the number and the shape of records alone.
     """
-    from ...sources.deformation import Deformation
-
     if isinstance(source, Deformation):
         return source.on(grid), source.assumed
     motion = _MotionAfterSurvey(section, grid, bathymetry, source, most)
@@ -106,7 +104,7 @@ class _Plan:
     def of(cls, section, grid, bathymetry, source, most):
         """The plan for the arguments of `motion_of`. Depths are read here, and not by a thread."""
         breakpoints = breakpoints_of(source)
-        region = sources.region_around(source, grid)
+        region = region_around(source, grid)
         depth = _depths_in(region, grid, bathymetry)
         _check_memory(breakpoints, section.every, depth.shape)
         times = _times(breakpoints, section.every, most)
@@ -115,7 +113,7 @@ class _Plan:
         held = _kept(name)
         if held is not None:
             return cls(grid, bathymetry, source, moments, lambda: held)
-        surface = sources.SeaSurface.of(
+        surface = SeaSurface.of(
             grid, bathymetry.depth, region, horizontal=section.horizontal, kajiura=section.kajiura, around=source
         )
         alone = 8 * len(moments) * depth.size <= MOST_BYTES  # or it would not be kept, for the others
@@ -203,7 +201,7 @@ def _name(section, grid, depth, source, times):
     """The name of a motion on disk: a digest of everything on which it depends."""
     import jaxlib.version
 
-    programs = [path.read_text() for path in sorted(Path(sources.__file__).parent.glob("*.py"))]
+    programs = [path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))]
     numbers = [grid.x_edges, grid.y_edges, depth, times, *jax.tree.leaves(source)]
     plain = (
         grid.shape,

@@ -1,35 +1,36 @@
-"""From [[nest]] sections to a Family: each nest is an experiment of its own on the cells of its box.
+"""Experiments that follow from another: nests, and members of an ensemble.
 
-Its sections are those of the file with what the nest replaces, so that it is checked and made as any experiment is.
+Each nest is an experiment of its own on the cells of its box. Its sections are those of the file with what the nest
+replaces, so that it is checked and made as any experiment is. All nests make a Family.
 """
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ...errors import ConfigError
-from ...fields.state import State
-from ...grids.water import INSIDE
-from ...nests.family import Family
-from ...nests.frame import STAGES, frame_of
-from ...nests.members import family_of_members
-from ...nests.nest import Nest, Place, finest
-from ...stepping.explicit import TimeStepper
-from ...stepping.stability import limits
-from .. import Draft
-from ..consistency import mistakes_between
-from ..nests import name_of_folder, remedy_of_linear
-from ..parts import arguments_of
-from ..physics import CORIOLIS_FORMS, FORMS, Flow, WindFile
-from ..scenario import Output
-from ..series import SeriesSection
-from ..toml import Mistake
-from . import steppers
-from .experiment import Assembly, assemble, options_of
-from .fields import grid_of, state_of
-from .series import records_of
+from ..errors import ConfigError, SwmodelError
+from ..fields.state import State
+from ..grids.water import INSIDE
+from ..models.ensemble import Ensemble
+from ..models.random_fields import SmoothNoise
+from ..nests.family import Family
+from ..nests.frame import STAGES, frame_of
+from ..nests.members import family_of_members
+from ..nests.nest import Nest, Place, finest
+from ..stepping.explicit import TimeStepper
+from ..stepping.stability import limits
+from . import Draft, member_drafts
+from .assembly import MORE, SAFE, Assembly, assemble, model_of, options_of, time_step
+from .consistency import mistakes_between
+from .nests import name_of_folder, remedy_of_linear, value_at
+from .physics import CORIOLIS_FORMS, Flow, WindFile
+from .scenario import Output
+from .sections import Surroundings
+from .series import SeriesSection
+from .toml import Mistake, dotted
 
 
 @dataclasses.dataclass
@@ -57,7 +58,7 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
     """`assemble` of a Draft, and of its nests. A gauge that lies in several grids is that of the finest one."""
     sections, grid = draft.sections.get("nest") or (), draft.sections.get("grid")
     try:
-        outer = None if grid is None else grid_of(grid)
+        outer = None if grid is None else grid.build()
     except ValueError:
         outer = None
     if not sections or outer is None:
@@ -89,12 +90,12 @@ def _placed(draft, outer):
     grids, found, mistakes, given = {"": outer}, {}, [], draft.sections
     stages = STAGES if (stepper := given.get("stepper")) is None else stepper.part.stages
     for k, section in enumerate(given["nest"]):
-        nest, around = Nest(**arguments_of(section)), section.inside or ""
+        nest, around = section.build(), section.inside or ""
         if around not in grids:
             continue
         model: Any = _model(given.get("model"), section) or Flow()
         try:
-            forms = FORMS.made(model.momentum), CORIOLIS_FORMS.made(model.coriolis_form)
+            forms = model.form, CORIOLIS_FORMS.made(model.coriolis_form)
             parts = *(given.get("forcing") or ()), *(section.dissipation or given.get("dissipation") or ())
             frame = frame_of(grids[around], forms, parts, given.get("tracer") or (), stages)
             place = nest.place_among(grids[around], frame, {name: one[:2] for name, one in found.items()})
@@ -173,12 +174,13 @@ def _gauges_of_one_name(sections, grids):
 
 def _records_of_linear(sections):
     """Mistakes of records in time of forcing and open sides, which linear steps of nested grids do not have."""
-    remedy = remedy_of_linear(sections)
+    remedy, run = remedy_of_linear(sections), sections.get("run")
+    on = Surroundings(start=run and run.start, until=run and run.until)
     for name in ["forcing", "boundary", "dissipation"] * bool(remedy):
         parts: Any = sections.get(name) or ()
         for k, part in enumerate(parts):
             series = ((key, value) for key, value in part if isinstance(value, SeriesSection))
-            found = [key for key, value in series if records_of(value, sections["run"]) is not None]
+            found = [key for key, value in series if value.records(on) is not None]
             for key in found + ["file"] * isinstance(part, WindFile):
                 yield Mistake((name, k, key), f"linear responses of nested grids have no records in time; {remedy}")
 
@@ -225,11 +227,11 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
         family, states = _family_of_members(made, *where)
     for model in family.models.values():
         made.require(("forcing",), model.check_files, experiment.run.until)
-    bounds = made.require(("stepper",), limits, family.outer, steppers.stepper_of(experiment.stepper), states[""])
-    dt = made.require(("stepper", "dt"), steppers.time_step, experiment, bounds)
+    bounds = made.require(("stepper",), limits, family.outer, experiment.stepper.stepper(), states[""])
+    dt = made.require(("stepper", "dt"), time_step, experiment, bounds)
     fraction = experiment.stepper.fraction
-    most = max(fraction, min(steppers.MORE * fraction, steppers.SAFE))
-    made.require(("nest",), family.fit_steps, steppers.stepper_of(experiment.stepper, dt), states, most)
+    most = max(fraction, min(MORE * fraction, SAFE))
+    made.require(("nest",), family.fit_steps, experiment.stepper.stepper(dt), states, most)
     return family, states, dt
 
 
@@ -238,17 +240,17 @@ def _family(made, *where):
     experiment = made.experiment()
     nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
     options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
-    stages = steppers.stepper_of(experiment.stepper).stages
+    stages = experiment.stepper.stepper().stages
     return made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
 
 
 def _states(made, family):
     """{name: State} of each grid at the start."""
     experiment = made.experiment()
-    states = {"": made.require(("initial",), state_of, experiment.initial, family.outer)}
+    states = {"": made.require(("initial",), experiment.initial.state, family.outer)}
     for k, section in enumerate(experiment.nest):
         initial = section.initial or experiment.initial
-        states[section.name] = made.require(("nest", k), state_of, initial, family.models[section.name])
+        states[section.name] = made.require(("nest", k), initial.state, family.models[section.name])
     return states
 
 
@@ -261,14 +263,15 @@ def _family_of_members(made, *where):
     def states(draft, family, k):
         return _states(dataclasses.replace(made, draft=draft, mistakes=[]), family)
 
-    members = steppers.members_of(made, family, states)
+    members = members_of(made, family, states)
     return made.require(("ensemble",), family_of_members, *members)
 
 
 def _of_member(made, draft):
     """The Assembly of a member, which shares the objects that its own keys do not change."""
-    if not steppers.all_with_the_model(made):
-        return assemble_family(steppers.in_any_layout(draft))
+    if not all_with_the_model(made):
+        run = draft.sections["run"].replaced(layout=None)  # the layout has been checked already
+        return assemble_family(dataclasses.replace(draft, sections=draft.sections | {"run": run}))
     nests = []
     for one, section in zip(made.nests, draft.sections["nest"], strict=True):
         sections = _sections(draft, section, one.made.grid, one.made.section("output"))
@@ -279,8 +282,8 @@ def _of_member(made, draft):
 
 def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
     """The Simulation of a model and its State, or the NestedSimulation of a Family and {name: State}."""
-    from ...simulation.nested import NestedSimulation
-    from ...simulation.simulation import Simulation
+    from ..simulation.nested import NestedSimulation
+    from ..simulation.simulation import Simulation
 
     if isinstance(model, Family):
         return NestedSimulation(model, state, stepper, **options)
@@ -309,3 +312,84 @@ def share_of_cost(family: Family) -> dict[str, float]:
     """{name: the share of the cells that a step of the outermost grid computes} of all grids."""
     work = {name: math.prod(model.grid.shape) * family.total_steps(name) for name, model in family.models.items()}
     return {name: each / sum(work.values()) for name, each in work.items()}
+
+
+# -- members of an ensemble --------------------------------------------------------------------------------------------
+
+# Sections whose objects are made together with the model. Those of others (sea floor, wind, source) are made before.
+WITH_THE_MODEL = ("initial", "model", "coriolis", "dissipation", "boundary")
+
+
+def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
+    """The Ensemble of an Assembly without mistakes; collective.
+
+    Args:
+        made: the Assembly of the file.
+        where: communicator, layout and engine, as for `model_of`.
+
+    Raises:
+        ConfigError: if a member cannot be made, or one program cannot step it with the others.
+    """
+    section: Any = made.experiment().ensemble
+
+    def model(draft):
+        own = _of_member(made, draft)
+        if own.mistakes:
+            raise ConfigError([f"{dotted(m.path)}: {m.text}" for m in own.mistakes])
+        return model_of(own, *where)
+
+    def state(draft, model, k):
+        return _perturbed(draft.sections["initial"].state(model), section, model, k)
+
+    return Ensemble(*members_of(made, model, state))
+
+
+def members_of(
+    made: Assembly, make_model: Callable[[Draft], Any], make_state: Callable[[Draft, Any, int], Any]
+) -> tuple[list, list, dict[str, Sequence]]:
+    """([model], [state], {name of what varies: values}) of the members of an Assembly; collective.
+
+    Args:
+        made: the Assembly of the file.
+        make_model: makes the model of a member's Draft. Members that differ in [initial] alone share it.
+        make_state: makes the first state of a member, of its Draft, its model and its number.
+    """
+    drafts, varied = member_drafts(made.draft), cast(Any, made.experiment().ensemble).varied
+    models, states, known = [], [], {}
+    for k, draft in enumerate(drafts):
+        key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
+        with _mistakes_of(k):
+            if key not in known:
+                known[key] = make_model(draft)
+            models.append(known[key])
+            states.append(make_state(draft, known[key], k))
+    values: dict[str, Sequence] = {
+        name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()
+    }
+    return models, states, values
+
+
+def all_with_the_model(made: Assembly) -> bool:
+    """Whether the members share the objects that are made before the model."""
+    varied = cast(Any, made.experiment().ensemble).varied
+    return all(v.path[0] in WITH_THE_MODEL for v in varied.values())
+
+
+@contextlib.contextmanager
+def _mistakes_of(k: int) -> Iterator[None]:
+    """Errors that are raised inside become mistakes of member `k`."""
+    try:
+        yield
+    except (SwmodelError, ValueError, OSError) as error:
+        texts = getattr(error, "mistakes", None) or [str(error)]
+        raise ConfigError([f"of member {k}: {text}" for text in texts]) from error
+
+
+def _perturbed(state, section, model, k):
+    """The State with the noise of member k; member 0 has no noise, as the reference for the others."""
+    if section.perturbation is None or k == 0:
+        return state
+    noise = SmoothNoise(model.grid, section.radius, (section.seed, k))
+    amplitude = section.perturbation
+    elevation = noise.map(lambda noise, wet: amplitude * noise * wet, model.sea_floor.wet)
+    return state.replace(eta=state.eta + model.domain.cut(elevation))

@@ -4,35 +4,30 @@
 run of the model, or long: the values of a twin, correlations, and the sea surface above faults.
 """
 
-import dataclasses
-import datetime
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...adjoint import Nested, Problem
-from ...adjoint.assimilation.priors import Setting, joined
-from ...adjoint.controls.transforms import Transformed
-from ...adjoint.costs.costs import Cost, tile_cost
-from ...adjoint.costs.harmonics import HarmonicMisfit
-from ...adjoint.costs.readers import grids_of, on_outermost
-from ...errors import ConfigError
-from ...fields.state import State
-from ...models.shallow_water import ShallowWater
-from ...nests.family import Family
-from ...output.products.gauges import Gauges
-from ...runtime import memory
-from ...simulation.progress import duration
-from ...stepping.explicit import TimeStepper
-from .. import Draft, Experiment
-from ..adjoint import Adjoint, known_controls
-from ..expressions import QuantityError, quantity
-from ..inversion import Inversion
-from ..parts import part_of
-from ..scenario import Output, Run
-from .experiment import Assembly
+from ..adjoint import Nested, Problem
+from ..adjoint.assimilation.priors import Setting, joined
+from ..adjoint.controls.transforms import Transformed
+from ..adjoint.costs.costs import Cost, tile_cost
+from ..adjoint.costs.readers import grids_of, on_outermost
+from ..errors import ConfigError
+from ..fields.state import State
+from ..models.shallow_water import ShallowWater
+from ..nests.family import Family
+from ..output.products.gauges import Gauges
+from ..runtime import memory
+from ..simulation.progress import duration
+from ..stepping.explicit import TimeStepper
+from . import Draft, Experiment
+from .adjoint import Adjoint, known_controls
+from .assembly import Assembly
+from .expressions import QuantityError, quantity
+from .inversion import Inversion
 from .observed import check_places, check_withheld, placed, truth_of
-from .steppers import stepper_of
+from .scenario import Run
 
 EXAMPLES = {
     "adjoint": """\
@@ -109,17 +104,17 @@ def problem_on_tile(
     """The adjoint.Problem of a cost; None if there are mistakes, which are added to the Assembly `made`."""
     if made.attempt(("adjoint", "cost"), tile_cost, cost, model, dt, 0, steps) is None:
         return None
-    given = section, cost, model, state, stepper_of(experiment.stepper, dt), steps
+    given = section, cost, model, state, experiment.stepper.stepper(dt), steps
     return made.attempt(("adjoint",), problem_of, *given)
 
 
 def adjoint_line(made: Assembly, model: ShallowWater | Family, state: Any, dt: float) -> str | None:
     """A summary of [adjoint] in words; None if it has mistakes, which are added to the Assembly `made`."""
-    from ...adjoint.verification import units_of
+    from ..adjoint.verification import units_of
 
     experiment, section = made.experiment(), made.section("adjoint")
     _, steps = steps_of(section, experiment.run, dt)
-    cost = made.attempt(("adjoint", "cost"), cost_of, section, made.output, experiment.run.start)
+    cost = made.attempt(("adjoint", "cost"), section.cost.build, made.surroundings)
     if cost is None:
         return None
     problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
@@ -161,7 +156,7 @@ def inversion_line(made: Assembly, model: ShallowWater | Family, state: Any, dt:
 def green_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
     """A summary of [green] in words; None if it has mistakes, which are added to the Assembly `made`."""
     experiment, section = made.experiment(), made.section("green")
-    prior = made.attempt(("green", "sources"), part_of, section.sources, made.grid)
+    prior = made.attempt(("green", "sources"), section.sources.build, made.surroundings)
     count = prior and made.attempt(("green", "sources"), prior.unknowns, Setting(model, state, dt))
     points = dict(experiment.output.gauges.positions)
     points |= {} if section.candidates is None else section.candidates.places(model)
@@ -197,7 +192,7 @@ def problem_of(
 
     Args:
         section: the section [adjoint].
-        cost: the Cost, from `cost_of`.
+        cost: the Cost, from its section.
 
     Raises:
         ConfigError: for places without water, times outside the run, or controls that the model does not have.
@@ -227,21 +222,6 @@ def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float
     return found
 
 
-# -- costs -------------------------------------------------------------------------------------------------------------
-
-
-def cost_of(section: Adjoint, output: Output, start: datetime.datetime | None = None) -> Cost:
-    """The Cost of an [adjoint] section.
-
-    Args:
-        section: the section [adjoint].
-        output: the section [output], which has the positions of gauges.
-        start: date and time of the start of the run, to which phase lags of tides and dates refer.
-    """
-    cost = part_of(section.cost, output, start)
-    return dataclasses.replace(cost, start=start) if isinstance(cost, HarmonicMisfit) else cost
-
-
 # -- controls ----------------------------------------------------------------------------------------------------------
 
 
@@ -256,7 +236,7 @@ def transformed_of(
     model, state = on_outermost(model, state)
     setting, found = Setting(model, state, dt), {}
     for k, control in enumerate(section.controls):
-        prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
+        prior = made.attempt(("inversion", "controls", k), control.build, made.surroundings)
         if prior is None:
             continue
         transform = made.attempt(("inversion", "controls", k), prior.transform, setting)
@@ -276,6 +256,6 @@ def check_controls(
     """
     setting, numbers = Setting(*on_outermost(model, state), dt), []
     for k, control in enumerate(section.controls):
-        prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
+        prior = made.attempt(("inversion", "controls", k), control.build, made.surroundings)
         numbers.append(prior and made.attempt(("inversion", "controls", k), prior.unknowns, setting))
     return None if None in numbers else sum(numbers)

@@ -10,23 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from ...adjoint.assimilation.observations import Observations, Truth, with_noise
-from ...adjoint.costs.costs import Cost
-from ...adjoint.costs.misfits import JointMisfit
-from ...adjoint.costs.readers import GaugeReader, SectionReader
-from ...errors import ConfigError
-from ...models.shallow_water import ShallowWater
-from ...nests.family import Family
-from ...runtime.launch import Process
-from ...stepping.explicit import TimeStepper
-from .. import Override, read_text
-from ..inversion import Inversion
-from ..observations import SeriesTable
-from ..scenario import Output
-from ..toml import path_of
-from .experiment import Assembly, model_of
-from .fields import state_of
-from .nests import assemble_family, driver_of, family_of
+from ..adjoint.assimilation.observations import Observations, Truth, with_noise
+from ..adjoint.costs.costs import Cost
+from ..adjoint.costs.misfits import JointMisfit
+from ..adjoint.costs.readers import GaugeReader, SectionReader
+from ..errors import ConfigError
+from ..models.shallow_water import ShallowWater
+from ..nests.family import Family
+from ..runtime.launch import Process
+from ..stepping.explicit import TimeStepper
+from . import Override, read_text
+from .assembly import Assembly, model_of
+from .families import assemble_family, driver_of, family_of
+from .inversion import Inversion
+from .observations import SeriesTable
+from .scenario import Output
+from .toml import path_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,7 +247,7 @@ def _twin(section, made, process, model, state, stepper):
         true_model, truth, _ = family_of(other, *where)
     else:
         true_model = model_of(other, *where)
-        truth = state_of(experiment.initial, true_model)
+        truth = experiment.initial.state(true_model)
     if twin.spin_up:
         state = driver_of(model, state, stepper).run(until=twin.spin_up)
         truth = driver_of(true_model, truth, stepper).run(until=twin.spin_up)

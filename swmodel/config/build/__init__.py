@@ -1,1 +1,0 @@
-"""From a validated experiment file to the model's objects."""

@@ -1,0 +1,257 @@
+"""The sections of the source and of the initial state."""
+
+import datetime
+import json
+from typing import Annotated, Any, ClassVar, Literal
+
+import netCDF4
+import numpy as np
+
+from .. import sources
+from ..defaults import RIGIDITY
+from ..errors import ConfigError, DataError, nearest
+from ..fields.parameters import Number
+from ..fields.state import State
+from ..fields.variables import PROGNOSTIC, in_layer, layer_of
+from ..models.random_fields import random_vortices
+from ..models.shallow_water import ShallowWater
+from ..output.metadata import describe_grid
+from ..output.restart import check_grid
+from ..runtime.formats import check_format
+from ..sources.deformation import Deformation, is_deformation, read_deformation, read_level
+from ..sources.fault import AzimuthalEqualArea, Plane
+from .reading import Section, one_of
+from .sections import (
+    AnyCoordinate,
+    Degrees,
+    FormulasInMetres,
+    FormulasInMetresPerSecond,
+    InputFile,
+    Metres,
+    NonNegativeMetres,
+    NonNegativeSeconds,
+    Place,
+    PositiveMetres,
+    PositiveSeconds,
+    Seed,
+    Whole,
+    not_empty,
+    on_grid,
+)
+
+STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
+Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
+
+
+class Fault(Section):
+    """One rectangular fault, with the parameters of `swmodel.sources.Fault`."""
+
+    longitude: AnyCoordinate  # degrees; x [m] on a plane
+    latitude: AnyCoordinate  # of the reference point; y [m] on a plane
+    depth: NonNegativeMetres  # of the reference point
+    length: PositiveMetres  # along strike
+    width: PositiveMetres  # down dip
+    strike: Degrees  # clockwise from north
+    dip: Annotated[float, Number(units="degree", minimum=0.0, maximum=90.0)]  # from the horizontal
+    rake: Degrees  # direction of slip in the fault's plane
+    slip: NonNegativeMetres  # of the hanging wall
+    onset: NonNegativeSeconds = 0.0  # when slip begins
+    rise_time: NonNegativeSeconds = 0.0  # how long slip takes
+    rigidity: Annotated[float, Number(units="Pa", above=0.0)] = RIGIDITY  # of the rock, for the moment
+    reference: Reference = "centroid"  # which point of the rectangle is given
+
+
+class FaultTable(Section):
+    """Faults from a table, or written here."""
+
+    path: ClassVar[str] = "source"
+
+    file: InputFile | None = None  # of faults: a table or a slip model
+    slips: Annotated[dict[str, NonNegativeMetres], not_empty] | None = None  # {name = slip} of the faults of the file
+    faults: tuple[Fault, ...] = ()  # the faults, in place of a table
+
+    def check(self) -> None:
+        if self.slips is not None and self.file is None:
+            raise ValueError("slips are those of faults in a file; give file, too")
+        if (self.file is None) == (not self.faults):
+            raise ValueError(f"give either file (a table of faults) or [[{self.path}.faults]], and one of them")
+
+    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
+        """The sources.Source of the faults, which count their times from the `start` of the run."""
+        projection = AzimuthalEqualArea(grid.radius) if grid.spherical else Plane()
+        if self.file is not None:
+            return sources.read_source(self.file, self.slips, projection=projection)
+        return sources.Source([sources.Fault(**dict(fault)) for fault in self.faults], projection=projection)
+
+
+class Source(FaultTable):
+    """A source: faults from a table or a slip model, or written here; or a file of the motion of the sea floor."""
+
+    horizontal: bool = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
+    kajiura: bool = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
+    every: PositiveSeconds | Literal["auto"] = "auto"  # how often the motion of faults is sampled
+    variable: str | None = None  # of a netCDF file of the sea floor's uplift, if it has several
+
+    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
+        """The sources.Source of the faults; the Deformation of a file that holds the motion of the sea floor."""
+        if self.file is None or not is_deformation(self.file):
+            return super().faults_on(grid, start)
+        if self.horizontal or self.kajiura or self.slips:
+            raise ConfigError(
+                f"{self.file} holds the uplift itself, to which horizontal, kajiura and slips do not apply; leave them "
+                "out."
+            )
+        return read_deformation(self.file, self.variable, start)
+
+
+class Rest(Section):
+    type: Literal["rest"]
+
+    def state(self, model: ShallowWater) -> State:
+        """This tile's initial State; collective."""
+        return model.at_rest()
+
+
+class InitialFormula(Section):
+    """Formulas of the coordinates; for layers lists of them, from the top down."""
+
+    type: Literal["formula"]
+    eta: FormulasInMetres = 0.0  # surface elevation; of layers that of their upper interfaces
+    u: FormulasInMetresPerSecond = 0.0  # velocity along x
+    v: FormulasInMetresPerSecond = 0.0  # velocity along y
+
+    def state(self, model: ShallowWater) -> State:
+        found = {}
+        for row in PROGNOSTIC:
+            given = getattr(self, row.name)
+            formulas = given if isinstance(given, tuple) else (given,)
+            if len(formulas) > model.layer_count:
+                have = f"{row.name} has {len(formulas)} formulas, and the model {model.layer_count} layers"
+                raise ConfigError(f"{have}; give one a layer")
+            for k, formula in enumerate(formulas):
+                name = in_layer(row.name, k)
+                found[name] = on_grid(formula, model.grid, row.position, name)
+        return model.state(**found)
+
+
+class GaussianBump(Section):
+    """eta = amplitude exp(-(r / radius)^2), at rest; r is the distance on the plane or along the sphere."""
+
+    type: Literal["gaussian"]
+    amplitude: Metres  # of the elevation
+    centre: Place  # (x, y)
+    radius: PositiveMetres  # at which the elevation is 1/e of its maximum
+
+    def state(self, model: ShallowWater) -> State:
+        (x0, y0), grid = self.centre, model.grid
+
+        def bump(x, y):
+            if not grid.spherical:
+                return self.amplitude * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / self.radius**2)
+            x, y, lon, lat = map(np.deg2rad, (x, y, x0, y0))
+            haversine = np.sin((y - lat) / 2) ** 2 + np.cos(y) * np.cos(lat) * np.sin((x - lon) / 2) ** 2
+            distance = 2.0 * grid.radius * np.arcsin(np.sqrt(np.minimum(haversine, 1.0)))
+            return self.amplitude * np.exp(-((distance / self.radius) ** 2))
+
+        return model.state(eta=bump)
+
+
+class RandomVortices(Section):
+    """Vortices of about one wavelength, balanced by the elevation."""
+
+    type: Literal["random_vortices"]
+    speed: Annotated[float, Number(units="m s-1", above=0.0)]  # largest speed
+    length: PositiveMetres  # of the waves
+    seed: Seed = 0  # of the random numbers
+
+    def state(self, model: ShallowWater) -> State:
+        return random_vortices(model, self.speed, self.length, self.seed)
+
+
+class InitialFile(Section):
+    """eta, u, v from a file that swmodel wrote on the same grid: a restart, an inversion, or a record of fields."""
+
+    type: Literal["file"]
+    file: InputFile  # netCDF file that swmodel wrote
+    record: Whole = -1  # its number, from 0; negative ones count from the end
+
+    def state(self, model: ShallowWater) -> State:
+        """The State of (ny, nx) variables; faces on the west and south edge are dropped.
+
+        Tracers that are not in the file start from their own initial value. Restarts hold their content, which is not
+        read.
+        """
+        try:
+            with netCDF4.Dataset(self.file) as dataset:
+                _check_same_grid(dataset, self.file, model)
+                named = [(row, _name_in(dataset, row.name)) for row in model.variables]
+                rows = [row for row, name in named if name or layer_of(row.name)[0] in STEPPED]
+                return model.state(**{row.name: _record(dataset, row, self, model.grid.shape) for row in rows})
+        except OSError as error:
+            check_format(self.file, ("netcdf",), "a netCDF file that a run has written", "state")
+            raise DataError(
+                f"{self.file} is not a netCDF file ({error.strerror}); give one that a run has written"
+            ) from error
+
+
+def _check_same_grid(dataset, file, model):
+    """Raise DataError if a file belongs to another grid, or holds levels that are no levels of water."""
+    if (about := getattr(dataset, "grid_description", None)) is not None:
+        check_grid(file, json.loads(about), json.loads(describe_grid(model.grid)), "start from a file of the same grid")
+    if "restart_format" in dataset.ncattrs() and model.sea_floor.bed is not None:
+        raise DataError(
+            f"{file} is a restart, whose levels over beds finer than the cells are those that steps use; resume it, or "
+            "start from a record of fields"
+        )
+
+
+def _name_in(dataset, name):
+    """The name in a file of a variable of the model: "eta" with a dimension `layer` holds "eta_2"; None without one.
+
+    Restarts and inversions have u, v and eta as "state_eta".
+    """
+    base, layer = layer_of(name)
+    along = base in dataset.variables and "layer" in dataset[base].dimensions
+    if along and layer < len(dataset.dimensions["layer"]):
+        return base
+    names = (name, f"state_{name}") if base in STEPPED else (name,)
+    return next((n for n in names if n in dataset.variables and not along), None)
+
+
+def _record(dataset, row, section, shape):
+    """One record (ny, nx) of a variable, with 0 where it is missing."""
+    name, faces = row.name, (row.position == "v", row.position == "u")
+    found = _name_in(dataset, name)
+    if found is None:
+        raise DataError(f"{section.file} has no variable {name!r}; {nearest(name, dataset.variables)}")
+    values = dataset[found]
+    if values.dimensions[0] == "time":
+        if not -len(values) <= section.record < len(values):
+            raise DataError(f"{section.file} has {len(values)} records; {section.record} is not among them")
+        values = values[section.record]
+    values = values[layer_of(name)[1]] if "layer" in dataset[found].dimensions else values
+    values = np.ma.filled(np.ma.masked_invalid(values[...]).astype(float), 0.0)
+    if values.shape not in (shape, tuple(n + more for n, more in zip(shape, faces))):
+        raise DataError(
+            f"{name} in {section.file} has shape {values.shape} and the grid needs {shape}; "
+            "start from a file of the same grid"
+        )
+    return values[-shape[0] :, -shape[1] :]
+
+
+class InitialLevel(Section):
+    """A level from any grid, at rest: bilinear, 0 outside of the file; missing values take the nearest one."""
+
+    type: Literal["level"]
+    file: InputFile  # netCDF, GeoTIFF, ASCII grid or table of x, y, level
+    variable: str | None = None  # of a netCDF file with several
+
+    def read_level(self) -> Deformation:
+        """The level; raises SwmodelError if it cannot be read."""
+        return read_level(self.file, self.variable)
+
+    def state(self, model: ShallowWater) -> State:
+        return model.state(eta=self.read_level().on(model.grid).uplift[0])
+
+
+Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel)]
