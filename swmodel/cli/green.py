@@ -1,4 +1,4 @@
-"""`swmodel green`: a bank of Green's functions, for `swmodel forecast`; `swmodel rerun`: the whole model beside it."""
+"""`swmodel green` makes a bank of Green's functions for forecasts; `swmodel rerun` compares runs of the whole model."""
 
 from __future__ import annotations
 

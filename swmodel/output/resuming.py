@@ -116,7 +116,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
 
 
 def _check_time_step(simulation, state, path, goes_on):
-    """`check_time_step` of a restart's state; of a run that goes on as it was, what is wrong is a warning."""
+    """`check_time_step` of a restart's state; of a run that continues as it was, what is wrong is a warning."""
     try:
         check_time_step(simulation.model, simulation.scheme, state)
     except ConfigError as error:
