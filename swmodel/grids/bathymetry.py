@@ -146,19 +146,19 @@ class SeaFloor:
             return self._survey[1]
         tiles = [communicator.decomposition(self.grid.shape).tile(rank) for rank in communicator.ranks]
         self._raw.ensure_capacity(4 * len(tiles))
-        found = copy.copy(self)
+        floor = copy.copy(self)
         wet = sum(int(self.wet.block(*tile.slices).sum()) for tile in tiles)
         if not communicator.agree(wet > 0) and self._nowhere is not None:
             self._nowhere()
         lakes = survey(self.wet, self._as_given, self.grid, communicator, self.fill_lakes)
-        found.report = (*self.notes, *lakes.report)
+        floor.report = (*self.notes, *lakes.report)
         if lakes.lakes.size:
-            found.wet = without(self.wet, lakes.lakes)
-            found.depth = self._clipped(found.wet)
-        found.fill_lakes, found.is_surveyed = False, True
-        found.report += tuple(found._counted(tiles, communicator))
-        self._survey = communicator, found
-        return found
+            floor.wet = without(self.wet, lakes.lakes)
+            floor.depth = self._clipped(floor.wet)
+        floor.fill_lakes, floor.is_surveyed = False, True
+        floor.report += tuple(floor._counted(tiles, communicator))
+        self._survey = communicator, floor
+        return floor
 
     def _counted(self, tiles, communicator):
         """Sentences on the numbers of cells that are deepened, or that lie in gaps of the file."""
@@ -180,8 +180,8 @@ class SeaFloor:
 
     def whole(self) -> Bathymetry:
         """The Bathymetry of the whole grid, in arrays."""
-        found = self.surveyed(SerialCommunicator())
-        return Bathymetry(np.asarray(found.depth), np.asarray(found.wet), found.report)
+        floor = self.surveyed(SerialCommunicator())
+        return Bathymetry(np.asarray(floor.depth), np.asarray(floor.wet), floor.report)
 
 
 def onto_grid(elevation: "Gridded", grid: Grid, method: str = "average", **options: Any) -> Bathymetry:

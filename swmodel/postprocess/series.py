@@ -90,12 +90,12 @@ def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series
     rules, (kind, tides) = rules_of(dataset.attrs, names), driving(dataset)
     waves = waves_of(tides, start_of(dataset), nodal_latitude(dataset))
     depth = dataset["depth"].values if variable == "eta" and "depth" in dataset else np.full(len(names), np.inf)
-    found = []
+    gauges = []
     for k, gauge in enumerate(names):
         rule = dataclasses.replace(rules[gauge], arrives=not kind, waves=waves, fit_from=analysis_begins(dataset))
         value, ground = (values[k], np.nan) if depth[k] >= 0 else (_flow_depth(dataset, k, values[k]), -float(depth[k]))
-        found.append(Series(gauge, time, value, float(x[k]), float(y[k]), rule, ground))
-    return found
+        gauges.append(Series(gauge, time, value, float(x[k]), float(y[k]), rule, ground))
+    return gauges
 
 
 def _flow_depth(dataset, k, level):
@@ -232,16 +232,16 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
     with undamaged([pathlib.Path(path)]), open_output(path) as dataset:
         flood = inundation(dataset)
     mesh = flood.mesh
-    found = read_marks(table, mesh.spherical)
+    observed = read_marks(table, mesh.spherical)
     west, east, south, north = mesh.extent
-    x, y = mesh.turned(found.x), found.y
+    x, y = mesh.turned(observed.x), observed.y
     inside = (x >= west) & (x <= east) & (y >= south) & (y <= north)
     if not inside.any():
         raise DataError(f"{table} has no mark on the grid of {path}; check the coordinates of both.")
-    highest, compared = (flood.thickness if found.of_depth else flood.level), []
+    highest, compared = (flood.thickness if observed.of_depth else flood.level), []
     for k in np.flatnonzero(inside):
         row, column = (y[k] - south) / mesh.height - 0.5, (x[k] - west) / mesh.width - 0.5
         cell = nearest_cell(row, column, highest.shape, reach, lambda j, i: flood.wet[j, i])
         modelled = np.nan if cell is None else float(highest[cell])
-        compared.append(Mark(found.names[k], float(x[k]), float(y[k]), float(found.height[k]), modelled))
-    return Marks(tuple(compared), found.left_out + int(np.count_nonzero(~inside)))
+        compared.append(Mark(observed.names[k], float(x[k]), float(y[k]), float(observed.height[k]), modelled))
+    return Marks(tuple(compared), observed.left_out + int(np.count_nonzero(~inside)))

@@ -137,8 +137,8 @@ class Source:
     def __post_init__(self):
         if isinstance(self.faults, (list, tuple)):
             stacked = _stack(self.faults)
-            if found := _mistakes(stacked):
-                raise ConfigError([f"Source: {text}" for text in found])
+            if mistakes := _mistakes(stacked):
+                raise ConfigError([f"Source: {text}" for text in mistakes])
             object.__setattr__(self, "faults", stacked)
 
 
