@@ -18,9 +18,9 @@ import numpy as np
 
 from swmodel.errors import DataError
 from swmodel.grids.axes import decode, open_raw, rectilinear
+from swmodel.grids.rasters import columns_of, on_axes
 from swmodel.grids.regrid import seconds_since
 from swmodel.grids.remapping import cell_edges, filled, is_circle, linear_weights
-from swmodel.grids.text_grids import columns_of, on_axes
 from swmodel.grids.windows import GridRecords, grid_values
 from swmodel.runtime.formats import check_format, format_of
 from swmodel.sources.motion import BottomMotion
