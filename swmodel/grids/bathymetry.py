@@ -40,7 +40,7 @@ from ..parallel.serial import SerialCommunicator
 from .axes import Gridded, is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation
 from .grid import Grid
-from .patches import DOUBTFUL, Layer, Overlay, Patch, layers_of
+from .patches import DOUBTFUL, Layer, Patch, layers_of, overlay
 from .water import survey, without
 from .windows import BlockCache, CachedValues, FieldLike, GridValues, Stored, grid_values
 
@@ -264,10 +264,10 @@ def _raw_depths(layers, grid, given, minimum_depth, harmonic, margin):
     """The function `raw` of a SeaFloor, which blends the sums of files; `given` is a mask or None."""
     least = minimum_depth if harmonic else None
     sums = [functools.partial(_wet_sums, each, least=least) for each in layers]
-    overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
+    blended = overlay(sums, [each.plan for each in layers], grid.shape, margin)
 
     def raw(rows, columns):
-        wet_fraction, water, gaps = overlay(rows, columns)
+        wet_fraction, water, gaps = blended(rows, columns)
         mean = water / np.where(wet_fraction > 0, wet_fraction, 1.0)
         depth = mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf)
         if given is None:

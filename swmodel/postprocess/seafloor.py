@@ -21,7 +21,7 @@ from ..errors import DataError
 from ..grids.axes import label
 from ..grids.elevation import notes_on, open_elevation
 from ..grids.grid import CartesianGrid, Grid, SphericalGrid
-from ..grids.patches import Layer, Overlay, Patch, layers_of
+from ..grids.patches import Layer, Patch, layers_of, overlay
 from ..grids.remapping import cell_edges
 from ..grids.undeclared import FAR, impossible, repeated_far_from_others
 from . import style
@@ -72,8 +72,8 @@ def bathymetry(
     layers = layers_of(base, (0.0, 0.0), patches[:-1], grid, "average", masked=True)
     descriptions = [_described(layer, patch.coarsen) for layer, patch in zip(layers, patches)]
     sums = [functools.partial(_means, layer) for layer in layers]
-    overlay = Overlay(sums, [layer.plan for layer in layers], grid.shape, margin)
-    z, gaps = overlay(slice(0, grid.ny), slice(0, grid.nx))
+    blended = overlay(sums, [layer.plan for layer in layers], grid.shape, margin)
+    z, gaps = blended(slice(0, grid.ny), slice(0, grid.nx))
     share = 1.0 - gaps
     z = np.where(share > 0.5, z / np.where(share > 0, share, 1.0), np.nan)
     return descriptions, style.save(_figure(grid, z, descriptions), pathlib.Path(output))

@@ -19,10 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.errors import ConfigError
-from swmodel.grids.grid import EARTH_RADIUS
-
+from ..errors import ConfigError
 from ..fields.state import pytree, replace, static
+from ..grids.grid import EARTH_RADIUS
 
 REFERENCES = {  # where longitude, latitude and depth are meant: (share of the length along strike, width down dip)
     "centroid": (0.5, 0.5),

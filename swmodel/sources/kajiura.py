@@ -31,12 +31,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.errors import ConfigError
-from swmodel.grids.grid import Grid, SphericalGrid
-from swmodel.grids.windows import GridValues
-from swmodel.sources.regions import Region, block_of, patch_of
-
+from ..errors import ConfigError
 from ..fields.state import pytree, replace, static
+from ..grids.grid import Grid, SphericalGrid
+from ..grids.windows import GridValues
+from .regions import Region, block_of, patch_of
 
 
 @pytree
