@@ -75,8 +75,8 @@ def field(name: str, flow: LayerFlow) -> AbstractField:
     base, layer = layer_of(name)
     if base == INTERFACES:
         return _interface_height(flow, layer)
-    found = FIELDS[base](flow.layers[layer]) if base in FIELDS and layer < len(flow.layers) else flow.shown(name)
-    return cast(AbstractField, found)
+    value = FIELDS[base](flow.layers[layer]) if base in FIELDS and layer < len(flow.layers) else flow.shown(name)
+    return cast(AbstractField, value)
 
 
 def total(field: Field, flow: LayerFlow, ordered: bool = False) -> jax.Array:

@@ -188,8 +188,8 @@ class Spectra:
         factors = 1.0 / mean_depth, equations.gravity / mean_depth, 1.0
         scale = {name: factor / (2 * cells * self.width) for name, factor in zip(QUANTITIES, factors)}
         modes = self._modes(_fields(flow))
-        found = {q: scale[q] * self._products(q, modes, modes, rings) for q in self.quantities}
-        rows = {f"{q}_spectrum": x for q, x in found.items()}
+        spectra = {q: scale[q] * self._products(q, modes, modes, rings) for q in self.quantities}
+        rows = {f"{q}_spectrum": x for q, x in spectra.items()}
         if self.transfers:
             rows |= self._transfers(equations, flow, state, modes, rings, scale)
         return jnp.stack([rows[name] for name in self.names])
@@ -208,12 +208,12 @@ class Spectra:
             both = lambda q: self._products(q, change, modes, rings) + self._products(q, modes, change, rings)  # noqa: E731
             return {q: scale[q] * both(q) for q in self.quantities}
 
-        found = lax.map(along, tendencies)  # one after another: memory for one
+        changes = lax.map(along, tendencies)  # one after another: memory for one
         place = {name: k for k, name in enumerate(self._parts)}
         rows: dict[str, Any] = {}
         for name, (quantity, parts) in self._rows().items():
             if parts:
-                rows[name] = sum(found[quantity][place[part]] for part in parts)
+                rows[name] = sum(changes[quantity][place[part]] for part in parts)
         for name in [name for name in self.names if name.endswith("_flux")]:
             rows[name] = -self.width * jnp.cumsum(rows[name.replace("_flux", "_transfer_advection")])
         return rows
@@ -244,12 +244,12 @@ class Spectra:
 
     def _modes(self, fields):
         """{name: its modes} of {name: tile array}; all that go through the same plan together."""
-        found = {}
+        modes = {}
         for plan in dict.fromkeys(self._plans.values()):
             names = [name for name in fields if self._plans[POSITIONS[name]] == plan]
             if names:
-                found |= zip(names, plan.forward(jnp.stack([fields[name] for name in names])))
-        return found
+                modes |= zip(names, plan.forward(jnp.stack([fields[name] for name in names])))
+        return modes
 
     def _products(self, quantity, left, right, rings):
         """The sums over rings of Re(a* b) of this rank's modes, (rings,)."""

@@ -52,13 +52,13 @@ def canonical(name: str) -> str:
     Raises:
         ConfigError: for a name that is not known.
     """
-    found = str(name).strip().upper()
-    if found not in _table():
-        *near, last = [other for other in _table() if _one_letter_off(found, other)] or [""]
+    capitals = str(name).strip().upper()
+    if capitals not in _table():
+        *near, last = [other for other in _table() if _one_letter_off(capitals, other)] or [""]
         several = f"{', '.join(near)} or {last}" if near else last
         hint = f"did you mean {several}?" if last else f"known are {', '.join(MAJOR)} and others of UTide"
         raise ConfigError(f"there is no tidal constituent {name!r}; {hint}")
-    return found
+    return capitals
 
 
 def _one_letter_off(name, other):
@@ -75,12 +75,12 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
     Raises:
         ConfigError: for no name, an unknown one, or one that is given twice.
     """
-    found = tuple(canonical(name) for name in names)
-    if not found:
+    capitals = tuple(canonical(name) for name in names)
+    if not capitals:
         raise ConfigError("no tidal constituent is named; give some, as M2 and S2")
-    if repeated := [name for k, name in enumerate(found) if name in found[:k]]:
+    if repeated := [name for k, name in enumerate(capitals) if name in capitals[:k]]:
         raise ConfigError(f"the tidal constituent {repeated[0]} is given twice; leave one out")
-    return found
+    return capitals
 
 
 def period(name: str) -> float:

@@ -38,6 +38,8 @@ from ..parallel.communicator import Communicator
 from .atmosphere import PRESSURES, DragLaw, of_air, of_water, stress
 from .wind_laws import drag_law
 
+__all__ = ["AMBIENT", "Cyclone"]
+
 EYE = 500.0  # [m]: the distance from the centre is never less than about this
 CALM = 1e-3  # [m s-1]
 APART = 1e-3  # the least distance between isotachs over the radius of maximum wind [1]
@@ -52,16 +54,16 @@ class Points:
     def check(self, who: str, name: str, value: object) -> None:
         if hasattr(value, "aval"):  # an array of JAX
             return
-        found = array_of(value)
+        numbers = array_of(value)
         remedy = f"one number in {self.units} for each point of the track"
-        if found is None or found.ndim > 1:
+        if numbers is None or numbers.ndim > 1:
             refuse(who, name, value, "is not a line of numbers", remedy)
-        elif not np.isfinite(found).all():
+        elif not np.isfinite(numbers).all():
             refuse(who, name, value, "holds values that are not finite", remedy)
-        elif self.minimum is not None and found.min() < self.minimum:
-            refuse(who, name, float(found.min()), f"is less than {self.minimum:g}{self.why}", remedy)
-        elif self.maximum is not None and found.max() > self.maximum:
-            refuse(who, name, float(found.max()), f"is greater than {self.maximum:g}", remedy)
+        elif self.minimum is not None and numbers.min() < self.minimum:
+            refuse(who, name, float(numbers.min()), f"is less than {self.minimum:g}{self.why}", remedy)
+        elif self.maximum is not None and numbers.max() > self.maximum:
+            refuse(who, name, float(numbers.max()), f"is greater than {self.maximum:g}", remedy)
 
 
 LEAST_SHARE, MOST_SHARE = 0.1, 10.0  # of the radius in a quadrant over that of the track [1]
@@ -76,9 +78,9 @@ class Quadrants:
     def check(self, who: str, name: str, value: object) -> None:
         if value is None:
             return
-        found = array_of(value)
-        fits = found is not None and found.ndim == 2 and found.shape[1] % 4 == 0 < found.size
-        if found is None or not (fits and ((found >= self.least) & (found <= self.most)).all()):
+        numbers = array_of(value)
+        fits = numbers is not None and numbers.ndim == 2 and numbers.shape[1] % 4 == 0 < numbers.size
+        if numbers is None or not (fits and ((numbers >= self.least) & (numbers <= self.most)).all()):
             why = f"is not a table of four numbers from {self.least:g} to {self.most:g}"
             refuse(who, name, value, why, "those of north-east, south-east, south-west and north-west at each point")
 

@@ -91,14 +91,14 @@ class FileRecords(RecordsInTime):
 
     def summary(self, grid: Grid, position: str, units: str) -> str:
         """What is read, in words: the variable, its units, and the dates of its records."""
-        found = self.records(grid, position, units)
-        what, times = f"{self.words} in {units}", found.times
-        if found.cycle is not None:
+        records = self.records(grid, position, units)
+        what, times = f"{self.words} in {units}", records.times
+        if records.cycle is not None:
             return f"{what}, twelve months that repeat every year"
         if times.size == 1:
             return f"{what}, a single record"
         ends = [f"{time:g} s" for time in times[[0, -1]]]
-        if self.start is not None and found.calendar == "standard":
+        if self.start is not None and records.calendar == "standard":
             ends = [f"{self.start + datetime.timedelta(seconds=time):%Y-%m-%d %H:%M}" for time in times[[0, -1]]]
         gap = np.diff(times).max() / 60.0
         apart = f"{gap / 60.0:.3g} h" if gap >= 60.0 else f"{gap:.3g} min"
@@ -166,21 +166,21 @@ class FileRecords(RecordsInTime):
                     f"{who}: {one.file} ends at or after the first record of {after.file}; give each time once."
                 )
 
-    def _check_units(self, found, units):
-        found, who = found or self.units or "", f"{self.variable} in {self.file}"
-        if not found:
+    def _check_units(self, stated, units):
+        stated, who = stated or self.units or "", f"{self.variable} in {self.file}"
+        if not stated:
             raise DataError(
                 f"{who} has no units; state them by `units`, or write them to the file: {units!r} is needed."
             )
-        check_units(who, found, units)
+        check_units(who, stated, units)
 
 
 class _Part:
     """What stays in memory of the Records of one file among several."""
 
-    def __init__(self, file: Any, found: Records):
-        values = cast(LazyRecords, found.values)
-        self.file, self.times, self.calendar, self.key = file, found.times, found.calendar, values.key
+    def __init__(self, file: Any, records: Records):
+        values = cast(LazyRecords, records.values)
+        self.file, self.times, self.calendar, self.key = file, records.times, records.calendar, values.key
 
 
 def _overlaid(words, layers):
@@ -210,14 +210,14 @@ def _overlay(layers, time):
     layers = [each for each in layers if each.times.size == 1 or each.times[0] <= time <= each.times[-1]]
 
     def block(rows, columns):
-        found = np.full((rows.stop - rows.start, columns.stop - columns.start), np.nan)
+        values = np.full((rows.stop - rows.start, columns.stop - columns.start), np.nan)
         for each in layers:
             i, j, weight = each.bracket(time)
             known = each.values[i].block(rows, columns)
             if weight:
                 known = (1.0 - weight) * known + weight * each.values[j].block(rows, columns)
-            found = np.where(np.isfinite(found), found, known)
-        return found
+            values = np.where(np.isfinite(values), values, known)
+        return values
 
     return Blocks(block, layers[-1].values.shape[1:])
 

@@ -130,7 +130,7 @@ def _placed(entries, grid, sides, signs, units, position, stated):
     """{name: (amplitude, phase lag)} of {name: AtlasEntry} on a grid, or along its sides."""
     whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
     strips = whole if sides is None else {side: along_side(side, grid.shape) for side in Sides.tuple_of(sides)}
-    found = {}
+    pairs = {}
     for name, entry in entries.items():
         waves = [
             _Waves(entry, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
@@ -138,8 +138,8 @@ def _placed(entries, grid, sides, signs, units, position, stated):
         ]
         boxes = [((wave.strip.rows, wave.strip.columns), wave) for wave in waves]
         wave = cached(placed(boxes, grid.shape, complex))
-        found[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
-    return found
+        pairs[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
+    return pairs
 
 
 def _signs(velocity, sides):
@@ -151,13 +151,13 @@ def _signs(velocity, sides):
     if sides is None:
         raise ConfigError("harmonic_constants: a velocity goes through open sides; give sides.")
     positive = ("east", "north") if velocity == "outward" else ("west", "south")
-    found = {side: 1.0 if side in positive else -1.0 for side in Sides.tuple_of(sides)}
-    if len({side in ("west", "east") for side in found}) > 1:
+    signs = {side: 1.0 if side in positive else -1.0 for side in Sides.tuple_of(sides)}
+    if len({side in ("west", "east") for side in signs}) > 1:
         raise ConfigError(
             "harmonic_constants: velocities from files are u in the west and east and v in the south and north, which "
             "share the cells in the corners; give these pairs of sides a boundary condition each."
         )
-    return found
+    return signs
 
 
 def _variables(constituents, field):

@@ -52,6 +52,8 @@ from ..parallel.communicator import Communicator
 from ..parallel.halo import without_padding
 from .potential import air_heads
 
+__all__ = ["SelfAttractionLoading", "harmonics_of", "load_factor"]
+
 EARTH_DENSITY = 5517.0  # [kg m-3], the mean: 5.972e24 kg in a sphere of 6371 km
 # Degree, h'_n and k'_n of PREM, centre of mass: Wang et al. (2012), doi:10.1016/j.cageo.2012.06.022.
 LOVE_NUMBERS = np.array([
@@ -97,19 +99,19 @@ def harmonics_of(degree: int, latitude: np.ndarray) -> np.ndarray:
         (m, ny, n), both orders from 0 to `degree`; 0 for n < m.
     """
     t, u = np.sin(latitude), np.cos(latitude)
-    found = np.zeros((degree + 1, t.size, degree + 1))
+    harmonics = np.zeros((degree + 1, t.size, degree + 1))
     sectoral = np.full(t.size, np.sqrt(1.0 / (4.0 * np.pi)))
     for m in range(degree + 1):
         if m:
             sectoral = sectoral * u * np.sqrt((2.0 * m + 1.0) / (2.0 * m) * (2.0 if m == 1 else 1.0))
-        found[m, :, m] = sectoral
+        harmonics[m, :, m] = sectoral
         if m < degree:
-            found[m, :, m + 1] = np.sqrt(2.0 * m + 3.0) * t * sectoral
+            harmonics[m, :, m + 1] = np.sqrt(2.0 * m + 3.0) * t * sectoral
         for n in range(m + 2, degree + 1):
             a = np.sqrt((2.0 * n + 1) * (2.0 * n - 1) / ((n - m) * (n + m)))
             b = np.sqrt((2.0 * n + 1) * (n + m - 1) * (n - m - 1) / ((n - m) * (n + m) * (2.0 * n - 3)))
-            found[m, :, n] = a * t * found[m, :, n - 1] - b * found[m, :, n - 2]
-    return found
+            harmonics[m, :, n] = a * t * harmonics[m, :, n - 1] - b * harmonics[m, :, n - 2]
+    return harmonics
 
 
 @pytree
@@ -166,13 +168,13 @@ class SelfAttractionLoading(Forcing):
             angle = np.deg2rad(grid.x_edges[0] + (box.i0 + 0.5) * 360.0 / grid.nx) * n
             area = np.broadcast_to(grid.metrics(rows)["area_h"], (rows.size, 1))
             latitude = np.deg2rad(grid.y_edges[0] + (rows + 0.5) * (grid.y_edges[-1] - grid.y_edges[0]) / grid.ny)
-            found = {
+            arrays = {
                 "legendre": harmonics_of(self.degree, latitude),
                 "weights": area / cast(SphericalGrid, grid).radius ** 2,
                 "rotations": np.stack([np.cos(angle), np.sin(angle)])[:, None, :],
                 "factors": factors,
             }
-            return {name: np.asarray(x, domain.dtype) for name, x in found.items()}
+            return {name: np.asarray(x, domain.dtype) for name, x in arrays.items()}
 
         return replaced(self, {**domain.communicator.place(tile), "columns": grid.nx})
 
@@ -220,9 +222,9 @@ class SelfAttractionLoading(Forcing):
         real, imaginary = jnp.real(lines), jnp.imag(lines)
         even, odd = real * cos + imaginary * sin, real * sin - imaginary * cos  # of w eta cos m x and w eta sin m x
         parts = jnp.stack([even, odd])
-        found = communicator.sum(jnp.einsum("pjm,mjn->pmn", parts, self.legendre))
-        found = communicator.replicated(found) * self.factors[None, None, :]
-        even, odd = jnp.einsum("pmn,mjn->pjm", found, self.legendre)
+        coefficients = communicator.sum(jnp.einsum("pjm,mjn->pmn", parts, self.legendre))
+        coefficients = communicator.replicated(coefficients) * self.factors[None, None, :]
+        even, odd = jnp.einsum("pmn,mjn->pjm", coefficients, self.legendre)
         # irfft adds m and -m, each with 1 / columns; m = 0 is there once
         once = np.where(np.arange(self.degree + 1) == 0, 1.0, 0.5)[None, :].astype(eta.dtype) * self.columns
         turned = jax.lax.complex(once * (even * cos + odd * sin), once * (even * sin - odd * cos))

@@ -70,12 +70,12 @@ class RecordsInTime(abc.ABC):
             rule: the Number that declares it.
             end: [s].
         """
-        found = self.records(grid, rule.position or "h", rule.units)
-        series = Series(found.times, found.times, found.cycle, None, self._source(found, name, rule))
+        records = self.records(grid, rule.position or "h", rule.units)
+        series = Series(records.times, records.times, records.cycle, None, self._source(records, name, rule))
         check_coverage({"": series}, end)
 
-    def _source(self, found, name, rule):
-        return _Source(name, self.words, self.remedy, found.calendar, found.cycle, rule)
+    def _source(self, records, name, rule):
+        return _Source(name, self.words, self.remedy, records.calendar, records.cycle, rule)
 
     def series_on(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> Series:
         """The Series of tile records.
@@ -86,14 +86,14 @@ class RecordsInTime(abc.ABC):
             name: of the parameter, for messages.
             rule: the Number that declares it, or None.
         """
-        found = self.records(domain.grid, position, None if rule is None else rule.units)
-        values: Any = found.values
-        source = self._source(found, name, rule)
+        records = self.records(domain.grid, position, None if rule is None else rule.units)
+        values: Any = records.values
+        source = self._source(records, name, rule)
         parts: Any = {}
         for rank in domain.communicator.ranks:
             wet = domain.part(domain.sea_floor.mask(position), rank, bool)
             parts[rank] = TileRecords(values, functools.partial(source.cut, domain, rank, wet))
-        return Series(found.times, parts, found.cycle, domain.communicator.place, source)
+        return Series(records.times, parts, records.cycle, domain.communicator.place, source)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,14 +206,14 @@ class FunctionOfTime(RecordsInTime):
     def check(self, grid: Grid, name: str, rule: Number, end: float) -> None:
         """As of the base class, and for values at the beginning, in the middle and at the end that are no values."""
         super().check(grid, name, rule, end)
-        found = self.records(grid, rule.position or "h", rule.units)
-        source = self._source(found, name, rule)
-        for k in sorted({0, found.times.size // 2, found.times.size - 1}):
+        records = self.records(grid, rule.position or "h", rule.units)
+        source = self._source(records, name, rule)
+        for k in sorted({0, records.times.size // 2, records.times.size - 1}):
             for block in blocks_of(grid.shape):
-                values = found.values[k].block(*block)
+                values = records.values[k].block(*block)
                 if not np.isfinite(values).all():
                     raise DataError(
-                        f"{name}: {self.label} is not finite on all of the grid at t = {found.times[k]:g} s."
+                        f"{name}: {self.label} is not finite on all of the grid at t = {records.times[k]:g} s."
                     )
                 source.check_limits(values)
 
@@ -229,18 +229,18 @@ def check_calendars(series: Mapping[str, Series], gregorian: str | None = None) 
         gregorian: another part of the model whose dates are Gregorian, as those of tides are, in words; None if there
             is none.
     """
-    found: dict[str, tuple[str, _Source]] = {}
+    calendars: dict[str, tuple[str, _Source]] = {}
     for name, source in ((name, each.source) for name, each in series.items()):
         if source is not None and source.calendar is not None:
-            found.setdefault(source.calendar, (name, source))
-    if len(found) > 1:
-        (_, one), (name, other) = list(found.values())[:2]
+            calendars.setdefault(source.calendar, (name, source))
+    if len(calendars) > 1:
+        (_, one), (name, other) = list(calendars.values())[:2]
         with of_part(name):
             raise ConfigError(
                 f"{one.name} and {other.name} are in different calendars, {one.calendar} ({one.what}) and "
                 f"{other.calendar} ({other.what}), so that their dates drift apart; convert one of the files."
             )
-    for name, source in found.values():
+    for name, source in calendars.values():
         if gregorian is not None and source.calendar != "standard":
             with of_part(name):
                 raise ConfigError(

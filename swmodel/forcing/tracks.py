@@ -328,8 +328,8 @@ def radius_shares(
         weight = (target / largest) ** (1.0 / storm.exponent) / np.e
     else:
         weight = (target**2 + target * r * np.abs(f)) / strength
-    found = r * (-lambertw(-np.minimum(weight, 1.0 / np.e)).real) ** (1.0 / b)
-    tables = np.where(known, np.stack([found, r]), np.nan)
+    own_radius = r * (-lambertw(-np.minimum(weight, 1.0 / np.e)).real) ** (1.0 / b)
+    tables = np.where(known, np.stack([own_radius, r]), np.nan)
     for k, other in ((1, 2), (0, 1), (1, 0), (2, 1)):  # from the weaker isotach, then from the stronger one
         tables[:, :, k] = np.where(np.isnan(tables[:, :, k]), tables[:, :, other], tables[:, :, k])
     smallest = np.argmin(np.where(known.any(axis=1), tables[0, :, 0], np.inf), axis=1)

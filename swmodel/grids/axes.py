@@ -150,9 +150,9 @@ def find_axis(dataset: xr.Dataset | StoredDataset, dims: Sequence, letter: str) 
     sure, likely = _has_axis(letter)[:3], _has_axis(letter)[3:]
     for rules, ndim in ((sure, 1), (sure, 2), (likely, 1), (likely, 2)):  # true positions go before axes of indices
         for rule in rules:
-            found = [name for name, v in near.items() if v.ndim == ndim and rule(name, v.attrs)]
-            if found:
-                return found[0]
+            names = [name for name, v in near.items() if v.ndim == ndim and rule(name, v.attrs)]
+            if names:
+                return names[0]
     return None
 
 

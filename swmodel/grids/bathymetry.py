@@ -40,7 +40,7 @@ from ..parallel.serial import SerialCommunicator
 from .axes import Gridded, is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation
 from .grid import Grid
-from .patches import DOUBTFUL, Layer, Overlay, Patch, layers_of
+from .patches import DOUBTFUL, Layer, Patch, layers_of, overlay
 from .water import survey, without
 from .windows import BlockCache, CachedValues, FieldLike, GridValues, Stored, grid_values
 
@@ -147,19 +147,19 @@ class SeaFloor:
             return self._survey[1]
         tiles = [communicator.decomposition(self.grid.shape).tile(rank) for rank in communicator.ranks]
         self._raw.ensure_capacity(4 * len(tiles))
-        found = copy.copy(self)
+        floor = copy.copy(self)
         wet = sum(int(self.wet.block(*tile.slices).sum()) for tile in tiles)
         if not communicator.agree(wet > 0) and self._nowhere is not None:
             self._nowhere()
         lakes = survey(self.wet, self._as_given, self.grid, communicator, self.fill_lakes)
-        found.report = (*self.notes, *lakes.report)
+        floor.report = (*self.notes, *lakes.report)
         if lakes.lakes.size:
-            found.wet = without(self.wet, lakes.lakes)
-            found.depth = self._clipped(found.wet)
-        found.fill_lakes, found.is_surveyed = False, True
-        found.report += tuple(found._counted(tiles, communicator))
-        self._survey = communicator, found
-        return found
+            floor.wet = without(self.wet, lakes.lakes)
+            floor.depth = self._clipped(floor.wet)
+        floor.fill_lakes, floor.is_surveyed = False, True
+        floor.report += tuple(floor._counted(tiles, communicator))
+        self._survey = communicator, floor
+        return floor
 
     def _counted(self, tiles, communicator):
         """Sentences on the numbers of cells that are deepened, or that lie in gaps of the file."""
@@ -181,8 +181,8 @@ class SeaFloor:
 
     def whole(self) -> Bathymetry:
         """The Bathymetry of the whole grid, in arrays."""
-        found = self.surveyed(SerialCommunicator())
-        return Bathymetry(np.asarray(found.depth), np.asarray(found.wet), found.report)
+        floor = self.surveyed(SerialCommunicator())
+        return Bathymetry(np.asarray(floor.depth), np.asarray(floor.wet), floor.report)
 
 
 def onto_grid(elevation: "Gridded", grid: Grid, method: str = "average", **options: Any) -> Bathymetry:
@@ -265,10 +265,10 @@ def _raw_depths(layers, grid, given, minimum_depth, harmonic, margin):
     """The function `raw` of a SeaFloor, which blends the sums of files; `given` is a mask or None."""
     least = minimum_depth if harmonic else None
     sums = [functools.partial(_wet_sums, each, least=least) for each in layers]
-    overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
+    blended = overlay(sums, [each.plan for each in layers], grid.shape, margin)
 
     def raw(rows, columns):
-        wet_fraction, water, gaps = overlay(rows, columns)
+        wet_fraction, water, gaps = blended(rows, columns)
         mean = water / np.where(wet_fraction > 0, wet_fraction, 1.0)
         depth = mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf)
         if given is None:

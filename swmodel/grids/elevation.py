@@ -14,8 +14,9 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
 from .coast import kind_of_mask, land_mask_of
+from .gdal import OTHER_LENGTHS
 from .grid import Grid
-from .rasters import OTHER_LENGTHS, open_raster
+from .rasters import open_raster
 from .stored import StoredField, open_stored
 
 if TYPE_CHECKING:
@@ -202,8 +203,8 @@ def _direction(name, attrs):
         return attrs["positive"]
     known = {"up": (ELEVATION_STANDARD_NAMES, SIGNED_NAMES), "down": (DEPTH_STANDARD_NAMES, DEPTH_NAMES)}
     for word, which in ((attrs.get("standard_name"), 0), (name.lower(), 1)):
-        if found := [direction for direction, words in known.items() if word in words[which]]:
-            return found[0]
+        if directions := [direction for direction, words in known.items() if word in words[which]]:
+            return directions[0]
     return ""
 
 
@@ -224,11 +225,11 @@ def _find_elevation(dataset, path):
         lambda name: True,
     )
     for rule in rules:
-        found = [name for name in fields if rule(name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise DataError(f"{path} has several fields, {', '.join(found)}; choose one with variable=...")
+        candidates = [name for name in fields if rule(name)]
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            raise DataError(f"{path} has several fields, {', '.join(candidates)}; choose one with variable=...")
     raise DataError(
         f"{path} has no field on longitudes and latitudes among {', '.join(map(str, dataset.variables))}; "
         "the elevation needs two axes with standard_name, units or names of longitude and latitude."

@@ -269,11 +269,11 @@ def corners(start: Sequence[float], end: Sequence[float], grid: Grid) -> tuple[t
     apart. On a plane it goes from one coordinate to the other.
     """
     edges, periodic = (grid.x_edges, grid.y_edges), (grid.periodic_x, grid.periodic_y)
-    found = [
+    numbers = [
         _numbers(*ends, *axis, grid.spherical and k == 0)
         for k, (ends, axis) in enumerate(zip(zip(start, end), zip(edges, turns_of(grid), periodic)))
     ]
-    along_x, along_y = found
+    along_x, along_y = numbers
     if along_x is None or along_y is None:
         return None
     return (along_x[0], along_y[0]), (along_x[1], along_y[1])

@@ -82,16 +82,16 @@ def read_levees(path: str | os.PathLike, datum: float = 0.0, land_datum: float =
         raise DataError(f"{path}, line {line}: x, y and crest_m must be three numbers; give all of them.")
     for name, corner in zip(table.texts("levee"), corners):
         points.setdefault(name, []).append(corner)
-    found = []
+    levees = []
     for name, rows in points.items():
         try:
             crests = tuple(row[2] + (land_datum - datum) for row in rows)
-            found.append(Levee(tuple(row[:2] for row in rows), crests, name))
+            levees.append(Levee(tuple(row[:2] for row in rows), crests, name))
         except ConfigError as error:
             raise DataError(f"{path}, levee {name!r}: {str(error).removeprefix('Levee: ')}") from None
-    if not found:
+    if not levees:
         raise DataError(f"{path} has no rows; give one for each point of a levee.")
-    return tuple(found)
+    return tuple(levees)
 
 
 def check_on_grid(levees: Sequence[Levee], grid: Grid) -> None:
@@ -118,14 +118,14 @@ class CrestDepths(GridValues):
         self.levees, self.grid, self.along_x, self.shape = tuple(levees), grid, position == "u", grid.shape
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
-        found = np.full((rows.stop - rows.start, columns.stop - columns.start), NO_CREST)
+        crests = np.full((rows.stop - rows.start, columns.stop - columns.start), NO_CREST)
         lines, first = (rows, columns.start) if self.along_x else (columns, rows.start)
-        faces = found if self.along_x else found.T
+        faces = crests if self.along_x else crests.T
         for levee in self.levees:
             for line, face, crest in self._crossings(levee, lines):
                 inside = (face >= first) & (face < first + faces.shape[1])
                 np.minimum.at(faces, (line[inside], face[inside] - first), -crest[inside])
-        return found
+        return crests
 
     def count(self) -> int:
         """The number of times that levees cross the line between two cells' centres."""

@@ -53,7 +53,7 @@ def gauge_files(
     for path in sorted(path for path in every if path.suffix.lower() in ENDS):
         if (other := files.setdefault(path.stem.lower(), path)) is not path:
             raise DataError(f"{folder} has both {other.name} and {path.name}; leave one of them out.")
-    found: dict[str, Path] = {}
+    records: dict[str, Path] = {}
     for stem, path in files.items():
         owners = _owners(stem, dict.fromkeys([*names, *others]), files)
         if len(owners) > 1:
@@ -61,15 +61,15 @@ def gauge_files(
                 f"{path} could be the record of {' and of '.join(owners)}; give it the whole name of its gauge."
             )
         for name in owners:
-            if (other := found.setdefault(name, path)) is not path:
+            if (other := records.setdefault(name, path)) is not path:
                 raise DataError(f"{name} could have its record in {other} or in {path.name}; leave one of them out.")
-    found = {name: found[name] for name in names if name in found}
-    if not found and not taken:
+    records = {name: records[name] for name in names if name in records}
+    if not records and not taken:
         raise DataError(
             f"no file NAME.csv or NAME.nc in {folder} is named after one of the gauges {', '.join(names)}; name each "
             "file after its gauge, or in records.toml."
         )
-    return found
+    return records
 
 
 def _owners(stem, names, files):
@@ -287,13 +287,13 @@ def _of_netcdf(path, stored, texts, start):
     columns: dict[str, Any] = {}
     with _netcdf(path) as data:
         for name, variable in stored.items():
-            found = data[variable]
-            columns[name] = np.ma.filled(np.ma.asarray(found[:], float), np.nan)
-            units = str(getattr(found, "units", ""))
+            entry = data[variable]
+            columns[name] = np.ma.filled(np.ma.asarray(entry[:], float), np.nan)
+            units = str(getattr(entry, "units", ""))
             if variable == DATES and " since " not in units:
                 raise DataError(f"{path}: time has units {units!r} and no dates; name it {TIME} if these are seconds.")
             if name == TIME and " since " in units:
-                calendar = str(getattr(found, "calendar", "standard"))
+                calendar = str(getattr(entry, "calendar", "standard"))
                 columns[name] = seconds_of_dates(columns[name], units, calendar, _dated(path, start), variable)
             else:
                 ends = (unit for end, unit in UNITS.items() if name.endswith(end))

@@ -106,8 +106,10 @@ def _plan(field, grid, method, partial, is_last):
     return remapping(field, grid, method, partial=partial)
 
 
-class Overlay:
-    """The blended sums of several files on a block of cells.
+def overlay(sums: Sequence[Sums], plans: Sequence[Remapping], shape: tuple[int, int], margin: int = 0) -> Sums:
+    """The function of (rows, columns) that gives the blended sums of several files on a block of cells.
+
+    Its last array is the share of the block's nodes without a value, 1 in cells that no file has.
 
     Args:
         sums: for each file `sums(rows, columns)`, of which the last array is the share of nodes without a value, with
@@ -116,45 +118,42 @@ class Overlay:
         shape: (ny, nx) of the grid.
         margin: over which a file passes into the next one [cells].
     """
+    if margin != int(margin) or margin < 0:
+        raise ConfigError(f"margin = {margin!r} is not a number of cells; give 0 or more.")
+    if len(sums) == 1:
+        return sums[0]
+    margin = int(margin)
 
-    def __init__(self, sums: Sequence[Sums], plans: Sequence[Remapping], shape: tuple[int, int], margin: int = 0):
-        if margin != int(margin) or margin < 0:
-            raise ConfigError(f"margin = {margin!r} is not a number of cells; give 0 or more.")
-        self.sums, self.plans, self.shape, self.margin = tuple(sums), tuple(plans), shape, int(margin)
-
-    def __call__(self, rows: slice, columns: slice) -> tuple[np.ndarray, ...]:
-        """The sums of a block, and the share of its nodes without a value, 1 in cells that no file has."""
-        if len(self.sums) == 1:
-            return self.sums[0](rows, columns)
+    def blended(rows, columns):
         wide = [
-            slice(max(part.start - self.margin, 0), min(part.stop + self.margin, n))
-            for part, n in zip((rows, columns), self.shape)
+            slice(max(part.start - margin, 0), min(part.stop + margin, n)) for part, n in zip((rows, columns), shape)
         ]
         own = tuple(slice(part.start - w.start, part.stop - w.start) for part, w in zip((rows, columns), wide))
         left: Any = 1.0
-        total: Any = 0.0
-        missing: Any = 0.0
-        doubtful: Any = 0.0
-        blended: list[Any] = []
-        for k, (sums, plan) in enumerate(zip(self.sums, self.plans), 1):
-            *values, gaps = sums(*wide)
-            share = self._share(plan.inside(*wide), gaps, is_last=k == len(self.sums))[own]
+        total, missing, doubtful = (np.zeros((rows.stop - rows.start, columns.stop - columns.start)) for _ in range(3))
+        blend: list[Any] = []
+        for k, (sums_of, plan) in enumerate(zip(sums, plans), 1):
+            *values, gaps = sums_of(*wide)
+            share = _share(plan.inside(*wide), gaps, margin, is_last=k == len(sums))[own]
             weight, left = left * share, left * (1.0 - share)
             total, gaps = total + weight, gaps[own]
             missing = missing + weight * (gaps % DOUBTFUL)
             doubtful = np.maximum(doubtful, np.where((weight > 0) & (gaps >= DOUBTFUL), DOUBTFUL, 0.0))
             terms = [weight * value[own] for value in values]
-            blended = [a + b for a, b in zip(blended, terms)] if blended else terms
+            blend = [a + b for a, b in zip(blend, terms)] if blend else terms
         scale = 1.0 / np.where(total > 0, total, 1.0)
-        return *(scale * value for value in blended), np.where(total > 0, scale * missing + doubtful, 1.0)
+        return *(scale * value for value in blend), np.where(total > 0, scale * missing + doubtful, 1.0)
 
-    def _share(self, inside, gaps, is_last):
-        """r_k of the cells of a block."""
-        if is_last:
-            return inside.astype(float)
-        whole = inside & (gaps % DOUBTFUL < 1e-9)
-        if self.margin == 0 or whole.all() or not whole.any():
-            return whole.astype(float)
-        from scipy.ndimage import distance_transform_edt
+    return blended
 
-        return np.minimum(np.asarray(distance_transform_edt(whole)) / (self.margin + 1.0), 1.0)
+
+def _share(inside, gaps, margin, is_last):
+    """r_k of the cells of a block."""
+    if is_last:
+        return inside.astype(float)
+    whole = inside & (gaps % DOUBTFUL < 1e-9)
+    if margin == 0 or whole.all() or not whole.any():
+        return whole.astype(float)
+    from scipy.ndimage import distance_transform_edt
+
+    return np.minimum(np.asarray(distance_transform_edt(whole)) / (margin + 1.0), 1.0)

@@ -105,8 +105,8 @@ def read_field_onto(
     if not is_dataset(source):
         with decode(open_raw(source)) as dataset:
             return read_field_onto(dataset, variable, grid, position, start, window)
-    found = field_records(source, variable, grid, position, start, window)
-    return dataclasses.replace(found, values=np.asarray(found.values))
+    records = field_records(source, variable, grid, position, start, window)
+    return dataclasses.replace(records, values=np.asarray(records.values))
 
 
 def field_records(

@@ -123,9 +123,9 @@ def _is_decoded_here(variable: Variable) -> bool:
     """Whether the values are those that xarray would give; text is never read."""
     if not isinstance(variable.dtype, np.dtype) or variable.dtype.kind not in "iuf":
         return True
-    found = [np.asarray(variable.attrs.get(key, 0.0)) for key in (*FILLS, *PACKING)]
-    plain = all(value.ndim == 0 and value.dtype.kind in "iuf" for value in found)
-    return plain and all(value.dtype.kind == "f" for value in found[2:]) and not variable.attrs.keys() & {*OF_XARRAY}
+    numbers = [np.asarray(variable.attrs.get(key, 0.0)) for key in (*FILLS, *PACKING)]
+    plain = all(value.ndim == 0 and value.dtype.kind in "iuf" for value in numbers)
+    return plain and all(value.dtype.kind == "f" for value in numbers[2:]) and not variable.attrs.keys() & {*OF_XARRAY}
 
 
 def _decoded(stored: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:

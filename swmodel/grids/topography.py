@@ -28,7 +28,7 @@ from ..parallel.communicator import Communicator
 from .axes import is_data_array, label
 from .elevation import at_level, notes_on
 from .grid import Grid
-from .patches import Layer, Overlay, Patch, layers_of
+from .patches import Layer, Patch, layers_of, overlay
 from .subgrid import FineBed, finer
 from .undeclared import HIGHEST
 from .windows import BlockCache, CachedValues, GridValues, grid_values
@@ -206,10 +206,10 @@ def _signed_depths(layers: Sequence[Layer], grid: Grid, margin: int) -> Callable
     """
     base = layers[-1].elevation
     sums = [functools.partial(_sums, each, len(layers) == 1) for each in layers]
-    overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
+    blended = overlay(sums, [each.plan for each in layers], grid.shape, margin)
 
     def signed(rows, columns):
-        depth, gaps = overlay(rows, columns)
+        depth, gaps = blended(rows, columns)
         if not base.attrs["masked"] and (empty := gaps > 1e-9).any():
             j, i = np.argwhere(empty)[0]
             x, y = (float(points.flat[k]) for points, k in zip(grid.coordinates("h", rows, columns), (i, j)))

@@ -61,9 +61,9 @@ def label_bodies(
     """
     periodic = grid.periodic if periodic is None else periodic
     parts = communicator.decomposition(grid.shape)
-    found = {rank: _labelled(mask, grid, parts.tile(rank), periodic, weight) for rank in communicator.ranks}
-    mine, shared = communicator.through_root({rank: table for rank, (_, table) in found.items()}, _numbered)
-    tiles = {rank: np.append(0, 1 + mine[rank])[labels] for rank, (labels, _) in found.items()}
+    labelled = {rank: _labelled(mask, grid, parts.tile(rank), periodic, weight) for rank in communicator.ranks}
+    mine, shared = communicator.through_root({rank: table for rank, (_, table) in labelled.items()}, _numbered)
+    tiles = {rank: np.append(0, 1 + mine[rank])[labels] for rank, (labels, _) in labelled.items()}
     return Bodies(tiles=tiles, **shared)
 
 
@@ -159,7 +159,7 @@ def _labelled(mask, grid, tile, periodic, weight):
 
 def _faces(wide, labels, tile, ny, nx):
     """(numbers of the first faces of the runs of faces with water on both sides, the labels on this side)."""
-    found, inner = [], wide[1:-1, 1:-1]
+    faces, inner = [], wide[1:-1, 1:-1]
     rows, columns = np.arange(tile.j0, tile.j1), np.arange(tile.i0, tile.i1)
     sides = (
         (inner[:, 0] & wide[1:-1, 0], labels[:, 0], rows * nx + tile.i0 % nx),
@@ -169,8 +169,8 @@ def _faces(wide, labels, tile, ny, nx):
     )
     for both, label, numbers in sides:
         starts = both & ~np.append(False, both[:-1])
-        found.append((numbers[starts], label[starts]))
-    return tuple(np.concatenate(parts) for parts in zip(*found))
+        faces.append((numbers[starts], label[starts]))
+    return tuple(np.concatenate(parts) for parts in zip(*faces))
 
 
 # -- sentences for the user -------------------------------------------------------------------------------------------
@@ -342,12 +342,12 @@ def _place(grid, number):
 def cell_at(point: tuple[float, float], grid: Grid) -> tuple[int, int] | None:
     """(j, i) of the cell that a point lies in; None outside the grid."""
     x, y = point
-    found = []
+    cell = []
     for value, edges, n in ((y, grid.y_edges, grid.ny), (grid.turned(x), grid.x_edges, grid.nx)):
         if not edges[0] <= value <= edges[-1]:
             return None
-        found.append(min(int((value - edges[0]) / (edges[-1] - edges[0]) * n), n - 1))
-    return found[0], found[1]
+        cell.append(min(int((value - edges[0]) / (edges[-1] - edges[0]) * n), n - 1))
+    return cell[0], cell[1]
 
 
 def nearest_water(who: str, point: tuple[float, float], grid: Grid, wet: GridValues) -> tuple[int, int]:

@@ -46,12 +46,12 @@ class GridValues(abc.ABC):
     def at(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The values (n,) at n points, given by their rows and columns."""
         rows, columns = np.asarray(rows), np.asarray(columns)
-        found = np.empty(rows.shape, self.dtype)
+        values = np.empty(rows.shape, self.dtype)
         for j in np.unique(rows):  # the points of a row are taken from one block
             here = rows == j
             first, last = int(columns[here].min()), int(columns[here].max())
-            found[here] = self.block(slice(int(j), int(j) + 1), slice(first, last + 1))[0][columns[here] - first]
-        return found
+            values[here] = self.block(slice(int(j), int(j) + 1), slice(first, last + 1))[0][columns[here] - first]
+        return values
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.block(slice(0, self.shape[0]), slice(0, self.shape[1])), dtype)
@@ -103,10 +103,10 @@ class Formula(GridValues):
             raise ConfigError(f"{what} does not take two arguments; give a function of (x, y).") from None
         except ValueError:  # the signatures of some compiled functions cannot be inspected
             pass
-        found = array_of(self.function(*coordinates))
-        if found is None:
+        values = array_of(self.function(*coordinates))
+        if values is None:
             raise ConfigError(f"{what} returns values that are not numbers; it must return one number for each point.")
-        return np.asarray(found, float)
+        return np.asarray(values, float)
 
 
 class Stored(GridValues):
@@ -153,7 +153,7 @@ def placed(parts: Sequence[tuple[Sequence[slice], GridValues]], shape: Sequence[
     """Values in some boxes of a grid (ny, nx), and 0 elsewhere; parts are ((rows, columns) of a box, its values)."""
 
     def block(rows, columns):
-        found = np.zeros((rows.stop - rows.start, columns.stop - columns.start), dtype)
+        total = np.zeros((rows.stop - rows.start, columns.stop - columns.start), dtype)
         for box, values in parts:
             pairs = list(zip((rows, columns), box))
             both = [slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in pairs]
@@ -162,8 +162,8 @@ def placed(parts: Sequence[tuple[Sequence[slice], GridValues]], shape: Sequence[
                     tuple(slice(part.start - of.start, part.stop - of.start) for part, of in zip(both, ends))
                     for ends in zip(*pairs)
                 )
-                found[here] = values.block(*there)
-        return found
+                total[here] = values.block(*there)
+        return total
 
     return Blocks(block, shape, dtype)
 

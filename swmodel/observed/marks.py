@@ -55,8 +55,8 @@ def read_marks(path: str | Path, spherical: bool | None = None) -> MarkTable:
     head = table_names(path)
     if DEPTH in head and ELEVATION in head:
         raise DataError(f"{path} has both {ELEVATION} and {DEPTH}; leave one of them out.")
-    found = kind_of_places(path, spherical)
-    kind = bool(spherical) if found is None else found
+    kind_of_table = kind_of_places(path, spherical)
+    kind = bool(spherical) if kind_of_table is None else kind_of_table
     axes = AXES[kind]
     height = DEPTH if DEPTH in head else ELEVATION
     texts, own = (["name"] if "name" in head else []), ([DEVIATION] if DEVIATION in head else [])

@@ -154,11 +154,7 @@ def streamfunction_on_edges(dataset: xr.Dataset, record: int | None = None) -> n
     mesh = mesh_of(dataset)
     records = range(dataset.sizes["time"]) if record is None else [record]
     along_x, along_y = (sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records)))
-    return _integrate(along_x, along_y, mesh)
-
-
-def _integrate(along_x, along_y, mesh):
-    """psi at corners from the transports through cell sides: east along the southern side, then north."""
+    # integrated east along the southern side, then north
     if mesh.periodic_x:
         along_x = np.concatenate([along_x[:, -1:], along_x], axis=1)
     if mesh.periodic_y:

@@ -45,7 +45,7 @@ def lines_of(dataset: xr.Dataset, roles: dict[str, dict[str, str]]) -> list[Line
         dataset: the file of an inversion.
         roles: {control: {role: variable}} of all its controls.
     """
-    found = []
+    lines = []
     for name, variables in roles.items():
         analysis = dataset[variables["analysis"]]
         if analysis.ndim != 1 or str(analysis.dims[0]) not in dataset.coords:
@@ -54,8 +54,8 @@ def lines_of(dataset: xr.Dataset, roles: dict[str, dict[str, str]]) -> list[Line
         attributes = analysis.attrs
         units = pretty(attributes.get("units", attributes.get("comment", "").removeprefix("in ")))
         values = {role: dataset[variable].values for role, variable in variables.items()}
-        found.append(Line(name, attributes.get("long_name", name).split(",")[0], units, time, values))
-    return found
+        lines.append(Line(name, attributes.get("long_name", name).split(",")[0], units, time, values))
+    return lines
 
 
 def height_of(count: int) -> float:
@@ -71,12 +71,12 @@ def panels(page: Figure, count: int, bottom: float) -> list[tuple[Axes, bool]]:
     """
     columns = min(max(count, 1), 2)
     rows = -(-count // columns)
-    width, found = (page.get_size_inches()[0] - LEFT - 0.3 - BETWEEN * (columns - 1)) / columns, []
+    width, places = (page.get_size_inches()[0] - LEFT - 0.3 - BETWEEN * (columns - 1)) / columns, []
     for n in range(count):
         row, column = divmod(n, columns)
         left, low = LEFT + column * (width + BETWEEN), bottom + (rows - 1 - row) * APART
-        found.append((style.axes_at(page, left, low, width, HEIGHT), row == rows - 1))
-    return found
+        places.append((style.axes_at(page, left, low, width, HEIGHT), row == rows - 1))
+    return places
 
 
 def draw_curves(axes: Axes, time: np.ndarray, values: dict, spread: dict) -> None:

@@ -81,11 +81,11 @@ class Inundation:
     @functools.cached_property
     def edge(self) -> np.ndarray:
         """Whether a cell is part of the run-up line: it was wet, and a cell on one of its four sides never was."""
-        dry, found = 1.0 - self.wet, np.zeros_like(self.wet)
+        dry, bordering = 1.0 - self.wet, np.zeros_like(self.wet)
         for axis, periodic in ((0, self.mesh.periodic_y), (1, self.mesh.periodic_x)):
             borders = np.maximum(*between(dry, axis, periodic))  # faces of dry cells; beyond the domain there are none
-            found |= np.maximum(*around(borders, axis, periodic)) > 0
-        return found & self.wet
+            bordering |= np.maximum(*around(borders, axis, periodic)) > 0
+        return bordering & self.wet
 
     @property
     def run_up_height(self) -> np.ndarray:
@@ -149,8 +149,8 @@ class Inundation:
             return []
         from contourpy import contour_generator
 
-        found: Any = contour_generator(self.mesh.x, self.mesh.y, self.wet.astype(float)).lines(0.5)
-        return [np.asarray(part) for part in found]
+        parts: Any = contour_generator(self.mesh.x, self.mesh.y, self.wet.astype(float)).lines(0.5)
+        return [np.asarray(part) for part in parts]
 
     def dataset(self) -> xr.Dataset:
         """The products with CF metadata, to be written with `to_netcdf`.

@@ -58,12 +58,12 @@ class Observed:
 
 def _variables_of(dataset):
     """{control: {role: variable}} of a file, in its order."""
-    found: dict[str, dict[str, str]] = {}
+    controls: dict[str, dict[str, str]] = {}
     for variable in dataset.data_vars:
         match = re.fullmatch(rf"(.+?)_({'|'.join(sorted(ROLES, key=len, reverse=True))})", str(variable))
         if match and not match[1].startswith("observation"):
-            found.setdefault(match[1], {})[match[2]] = str(variable)
-    return {name: variables for name, variables in found.items() if "analysis" in variables}
+            controls.setdefault(match[1], {})[match[2]] = str(variable)
+    return {name: variables for name, variables in controls.items() if "analysis" in variables}
 
 
 def series_of(dataset: xr.Dataset) -> list[Observed]:
@@ -72,7 +72,7 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
         raise PlotError("inversion: the file has no observations; give one that `swmodel invert` has written.")
     table = [(str(name), array.values) for name, array in dataset.data_vars.items()]
     columns = {name.removeprefix("observation_"): x for name, x in table if name.startswith("observation_")}
-    names, found = columns["gauge"].astype(str), []
+    names, gauges = columns["gauge"].astype(str), []
     roles = [role for role in ("observed", "background", "analysis", "withheld") if role in columns]
     for name in dict.fromkeys(names.tolist()):
         own: dict[str, Any] = {column: values[names == name] for column, values in columns.items()}
@@ -81,8 +81,8 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
         texts: dict[str, Any] = {key: str(own[key][0]) for key in ("kind", "units") if key in own}
         texts |= {f"{key}s": tuple(map(str, own[key])) for key in ("constituent", "part") if key in own}
         x, y, used = float(own["x"][0]), float(own["y"][0]), bool(own.get("used", [True])[0])
-        found.append(Observed(name, x, y, own["time"], own["deviation"], values, spread, used, **texts))
-    return found
+        gauges.append(Observed(name, x, y, own["time"], own["deviation"], values, spread, used, **texts))
+    return gauges
 
 
 def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
@@ -281,10 +281,10 @@ def _explained(gauge):
     """The variance explained, as scores.py defines it, and the bias, for each role."""
     series = {role: Series(gauge.name, gauge.time, values) for role, values in gauge.values.items()}
     words = {word: role for role, word in WORDS.items() if role in series}
-    found = {word: variance_explained(series[role], series["observed"]) for word, role in words.items()}
+    scores = {word: variance_explained(series[role], series["observed"]) for word, role in words.items()}
     return ", ".join(
         f"{word}: {100 * share:.0f} % explained, bias {bias:+.2g} {pretty(gauge.units)}"
-        for word, (share, bias) in found.items()
+        for word, (share, bias) in scores.items()
         if np.isfinite(share)
     )
 

@@ -147,12 +147,12 @@ def budgets(dataset: xr.Dataset, density: float = 1025.0) -> xr.Dataset:
     column, mesh, wet = Column.of(dataset), mesh_of(dataset), wet_cells(dataset)
     layers, depth = column.each(dataset), np.where(wet, snapshot(dataset, "depth"), np.nan)
     rows = [_sums(layers, k, column, mesh, depth) for k in range(dataset.sizes["time"])]
-    found = {
+    sums = {
         name: (("time", along), density * np.stack([row[name] for row in rows]), {"units": units, "long_name": text})
         for name, (along, units, text) in SUMS.items()
     }
     time = ("time", seconds(dataset), {"units": "s", "long_name": "time since the start"})
-    return xr.Dataset(found, {"time": time, **column.numbers})
+    return xr.Dataset(sums, {"time": time, **column.numbers})
 
 
 def _sums(layers, record, column, mesh, depth):
@@ -193,11 +193,11 @@ def spectra(
     """
     records = list(range(dataset.sizes["time"]) if records is None else records)
     column = Column.of(dataset)
-    found = [_of_record([Sea(layer, k, box) for layer in column.each(dataset)], column) for k in records]
+    records_of = [_of_record([Sea(layer, k, box) for layer in column.each(dataset)], column) for k in records]
     rows = {
         name: (
             ("time", along, "wavenumber"),
-            np.stack([one[name] for one in found]),
+            np.stack([one[name] for one in records_of]),
             {"units": "m3 s-2", "long_name": text},
         )
         for name, (along, text) in SPECTRA.items()
@@ -208,7 +208,7 @@ def spectra(
         **column.numbers,
         "mode": np.arange(column.gravities.size),
         "celerity": ("mode", column.modes(sea.mean_depth)[0], {"units": "m s-1", "long_name": "speed of long waves"}),
-        "wavenumber": sea.array(np.zeros(found[0]["kinetic_energy_spectrum"].shape[-1]), {}, "")["wavenumber"],
+        "wavenumber": sea.array(np.zeros(records_of[0]["kinetic_energy_spectrum"].shape[-1]), {}, "")["wavenumber"],
     }
     return xr.Dataset(rows, coords, {"largest_wavenumber": sea.largest, "ring_width": sea.width})
 

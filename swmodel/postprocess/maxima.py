@@ -95,18 +95,18 @@ def draw_maximum(axes: Axes, dataset: xr.Dataset, gauges: Sequence = ()) -> Sequ
     high = style.limits(values[wet & (values > 0)], 99.9)[1]
     norm = LogNorm(high / 100, high) if flood is None else Normalize(0.0, high)
     image = draw_field(axes, mesh, np.where(wet, np.maximum(values, high / 1e4), np.nan), norm, style.colormap("amp"))
-    found = [(image, label(dataset["maximum_elevation"]))]
+    images = [(image, label(dataset["maximum_elevation"]))]
     if flood is None:
         draw_base(axes, mesh, wet)
         draw_lines(axes, dataset, mesh)
     else:
         draw_surroundings(axes, dataset)
-        found = [(_draw_flood(axes, flood), ON_LAND), (image, AT_SEA)]
+        images = [(_draw_flood(axes, flood), ON_LAND), (image, AT_SEA)]
     if _has_arrivals(dataset):
         arrival = snapshot(dataset, "arrival_time")
         draw_arrivals(axes, mesh, arrival if flood is None else np.where(wet, arrival, np.nan))
     draw_gauges(axes, mesh, gauges)
-    return found
+    return images
 
 
 def _draw_flood(axes: Axes, flood: Inundation) -> ScalarMappable:

@@ -21,7 +21,7 @@ from ..errors import DataError
 from ..grids.axes import label
 from ..grids.elevation import notes_on, open_elevation
 from ..grids.grid import CartesianGrid, Grid, SphericalGrid
-from ..grids.patches import Layer, Overlay, Patch, layers_of
+from ..grids.patches import Layer, Patch, layers_of, overlay
 from ..grids.remapping import cell_edges
 from ..grids.undeclared import FAR, impossible, repeated_far_from_others
 from . import style
@@ -70,13 +70,13 @@ def bathymetry(
     patches = [Patch(file, coarsen=_coarsening(file, grid)) for file in files]
     base = patches[-1].elevation(grid, masked=True)
     layers = layers_of(base, (0.0, 0.0), patches[:-1], grid, "average", masked=True)
-    found = [_described(layer, patch.coarsen) for layer, patch in zip(layers, patches)]
+    descriptions = [_described(layer, patch.coarsen) for layer, patch in zip(layers, patches)]
     sums = [functools.partial(_means, layer) for layer in layers]
-    overlay = Overlay(sums, [layer.plan for layer in layers], grid.shape, margin)
-    z, gaps = overlay(slice(0, grid.ny), slice(0, grid.nx))
+    blended = overlay(sums, [layer.plan for layer in layers], grid.shape, margin)
+    z, gaps = blended(slice(0, grid.ny), slice(0, grid.nx))
     share = 1.0 - gaps
     z = np.where(share > 0.5, z / np.where(share > 0, share, 1.0), np.nan)
-    return found, style.save(_figure(grid, z, found), pathlib.Path(output))
+    return descriptions, style.save(_figure(grid, z, descriptions), pathlib.Path(output))
 
 
 def _grid(files, box):
@@ -164,12 +164,12 @@ def _suspects(z: np.ndarray) -> np.ndarray:
     return np.where(far & valid & (high >= low), beyond, 0.0)
 
 
-def _figure(grid: Grid, z: np.ndarray, found: Sequence[FileOfElevations]) -> Figure:
+def _figure(grid: Grid, z: np.ndarray, descriptions: Sequence[FileOfElevations]) -> Figure:
     """The map with suspicious nodes circled, and the histogram, at sizes in inches."""
     mesh = mesh_on(grid)
     width = min(7.0, 6.0 / mesh.shape)
     height = width * mesh.shape
-    suspects = np.concatenate([one.suspects for one in found])
+    suspects = np.concatenate([one.suspects for one in descriptions])
     with style.applied():
         page = style.new_figure(width + 5.4, max(height, 2.4) + 1.0)
         axes = map_axes(page, (0.8, 0.55, width, height), mesh)

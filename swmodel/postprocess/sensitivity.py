@@ -152,8 +152,8 @@ def _name(dataset, variable):
 
 def places_of(dataset: xr.Dataset) -> list:
     """The places that the cost reads: objects with name, x and y."""
-    found = json.loads(dataset.attrs.get("cost_places", "{}"))
-    return [types.SimpleNamespace(name=name, x=x, y=y) for name, (x, y) in found.items()]
+    places = json.loads(dataset.attrs.get("cost_places", "{}"))
+    return [types.SimpleNamespace(name=name, x=x, y=y) for name, (x, y) in places.items()]
 
 
 def control_of(dataset: xr.Dataset, name: str) -> str:
@@ -183,11 +183,11 @@ def _in_units_of(mesh, text):
 
 def numbers_in(dataset: xr.Dataset) -> list[str]:
     """The sensitivities to single numbers, as sentences; of a series, such as along a track, to all of it together."""
-    found = []
+    sentences = []
     for name, array in _sensitivities(dataset):
         if array.ndim < 2:
             number, units = f"{float(array.sum()):.4g}".replace("-", "−"), pretty(_units(array))
             of = f" (all {array.size} together)" if array.ndim else ""
             unit = f" {units}" if units not in ("", "1") else ""
-            found.append(f"to {control_of(dataset, name)}{of}: {number}{unit}")
-    return found
+            sentences.append(f"to {control_of(dataset, name)}{of}: {number}{unit}")
+    return sentences

@@ -90,12 +90,12 @@ def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series
     rules, (kind, tides) = rules_of(dataset.attrs, names), driving(dataset)
     waves = waves_of(tides, start_of(dataset), nodal_latitude(dataset))
     depth = dataset["depth"].values if variable == "eta" and "depth" in dataset else np.full(len(names), np.inf)
-    found = []
+    gauges = []
     for k, gauge in enumerate(names):
         rule = dataclasses.replace(rules[gauge], arrives=not kind, waves=waves, fit_from=analysis_begins(dataset))
         value, ground = (values[k], np.nan) if depth[k] >= 0 else (_flow_depth(dataset, k, values[k]), -float(depth[k]))
-        found.append(Series(gauge, time, value, float(x[k]), float(y[k]), rule, ground))
-    return found
+        gauges.append(Series(gauge, time, value, float(x[k]), float(y[k]), rule, ground))
+    return gauges
 
 
 def _flow_depth(dataset, k, level):
@@ -241,30 +241,30 @@ def marks(
     with undamaged([pathlib.Path(path)]), open_output(path) as dataset:
         flood, finer = inundation(dataset), has_finer_bed(dataset)
     mesh = flood.mesh
-    found = read_marks(table, mesh.spherical)
-    if found.of_depth and finer and bed is None:
+    observed = read_marks(table, mesh.spherical)
+    if observed.of_depth and finer and bed is None:
         raise PlotError(
             f"marks: {table} has depths above the ground, and cells of {path} have beds finer than they are, which it "
             "does not hold; give the file of elevations with --bed, or marks with elevation_m."
         )
     west, east, south, north = mesh.extent
-    x, y = mesh.turned(found.x), found.y
+    x, y = mesh.turned(observed.x), observed.y
     inside = (x >= west) & (x <= east) & (y >= south) & (y <= north)
     if not inside.any():
         raise DataError(f"{table} has no mark on the grid of {path}; check the coordinates of both.")
-    over_bed = found.of_depth and bed is not None
+    over_bed = observed.of_depth and bed is not None
     ground = np.zeros(x.size)
     if over_bed:
         ground[inside] = _ground_under(x[inside], y[inside], mesh, bed, datum)
-    highest, compared = (flood.thickness if found.of_depth and not over_bed else flood.level), []
+    highest, compared = (flood.thickness if observed.of_depth and not over_bed else flood.level), []
     for k in np.flatnonzero(inside):
         row, column = (y[k] - south) / mesh.height - 0.5, (x[k] - west) / mesh.width - 0.5
         cell = nearest_cell(row, column, highest.shape, reach, lambda j, i: flood.wet[j, i])
         modelled = np.nan if cell is None else float(highest[cell])
         if over_bed:  # the water of a cell may lie below the ground next to the mark
             modelled = modelled - ground[k] if modelled > ground[k] else np.nan
-        compared.append(Mark(found.names[k], float(x[k]), float(y[k]), float(found.height[k]), modelled))
-    return Marks(tuple(compared), found.left_out + int(np.count_nonzero(~inside)))
+        compared.append(Mark(observed.names[k], float(x[k]), float(y[k]), float(observed.height[k]), modelled))
+    return Marks(tuple(compared), observed.left_out + int(np.count_nonzero(~inside)))
 
 
 def _ground_under(x, y, mesh, bed, datum):

@@ -65,16 +65,16 @@ def of_fields(
     if variable is None and "degree" in dataset["xh"].attrs.get("units", "") and "vorticity" not in dataset:
         names.remove("enstrophy")
     records = range(dataset.sizes["time"]) if records is None else records
-    found = []
+    records_of = []
     for k in records:
         one: dict[Any, xr.DataArray] = {
             f"{name}_spectrum": wavenumber_spectrum(dataset, name, k, box) for name in names
         }
         if whole and "degree" not in dataset["xh"].attrs.get("units", ""):
             one |= dict(transfers(dataset, k, box).data_vars.items())
-        found.append(xr.Dataset(one))
+        records_of.append(xr.Dataset(one))
     time = xr.DataArray(seconds(dataset)[list(records)], dims="time", attrs=dataset["time"].attrs)
-    together = xr.concat(found, dim="time", coords="minimal", join="exact", combine_attrs="override")
+    together = xr.concat(records_of, dim="time", coords="minimal", join="exact", combine_attrs="override")
     return together.assign_coords(time=time)
 
 
@@ -99,23 +99,23 @@ def figure(
     time = seconds(dataset)
     shown = sorted({0, len(time) // 2, len(time) - 1}) if records is None else list(records)
     if "wavenumber" in dataset.dims:
-        found, later = dataset, dataset.isel(time=slice(len(time) // 2, None))
+        spectra, later = dataset, dataset.isel(time=slice(len(time) // 2, None))
         names = [f"{variable}_spectrum"] if variable else [f"{q}_spectrum" for q in QUANTITIES]
-        found = found.isel(time=shown)
+        spectra = spectra.isel(time=shown)
     else:
-        found = of_fields(dataset, variable, shown, box)
+        spectra = of_fields(dataset, variable, shown, box)
         steps = np.unique(np.linspace(len(time) // 2, len(time) - 1, MOST).astype(int)).tolist()
-        moving = any("_transfer_" in str(name) for name in found)
-        later = of_fields(dataset, variable, steps, box) if moving else found
-        names = [str(name) for name in found if str(name).endswith("_spectrum")]
-    names = [name for name in names if name in found]
+        moving = any("_transfer_" in str(name) for name in spectra)
+        later = of_fields(dataset, variable, steps, box) if moving else spectra
+        names = [str(name) for name in spectra if str(name).endswith("_spectrum")]
+    names = [name for name in names if name in spectra]
     if not names:
         raise PlotError(
-            f"spectra: the file has no spectrum of {variable!r}; it has {', '.join(map(str, found.data_vars))}."
+            f"spectra: the file has no spectrum of {variable!r}; it has {', '.join(map(str, spectra.data_vars))}."
         )
-    found, later = _resolved(found), _resolved(later)
-    stamps = [stamp(t, start_of(dataset), time[-1]) for t in found["time"].values]
-    panels = _panels(found, later, names, variable, stamps)
+    spectra, later = _resolved(spectra), _resolved(later)
+    stamps = [stamp(t, start_of(dataset), time[-1]) for t in spectra["time"].values]
+    panels = _panels(spectra, later, names, variable, stamps)
     columns, rows = min(len(panels), 2), -(-len(panels) // 2)
     with style.applied():
         page = style.new_figure(*((5.2 * columns, 3.8 * rows + 0.5) if columns > 1 else (6.4, 5.3)))
@@ -129,17 +129,17 @@ def _figure_of_layers(dataset, box):
     """The energies of layers and interfaces, and of vertical modes, averaged over records of the later half."""
     count = dataset.sizes["time"]
     records = np.unique(np.linspace(count // 2, count - 1, MOST).astype(int)).tolist()
-    found = _resolved(layered.spectra(dataset, records, box).mean("time", keep_attrs=True))
-    k = found["wavenumber"].values
+    spectra = _resolved(layered.spectra(dataset, records, box).mean("time", keep_attrs=True))
+    k = spectra["wavenumber"].values
     with style.applied():
         page = style.new_figure(10.4, 4.6)
         for place, title in enumerate(("By layer and interface", "By vertical mode (0: the fastest)")):
             axes, names = page.add_subplot(1, 2, place + 1), list(layered.SPECTRA)[2 * place : 2 * place + 2]
             for name, dash in zip(names, ("-", "--")):
-                row, along = found[name], found[name].dims[0]
+                row, along = spectra[name], spectra[name].dims[0]
                 for number, values in enumerate(row.values):
                     colour = None if dash == "-" else axes.lines[number].get_color()
-                    what = f"{name.partition('_energy')[0]}, {along} {found[along].values[number]}"
+                    what = f"{name.partition('_energy')[0]}, {along} {spectra[along].values[number]}"
                     shown = np.where(values > 0, values, np.nan)
                     axes.loglog(k, shown, dash, color=colour, linewidth=1.6, label=what)
             _wavenumbers(axes)
@@ -151,11 +151,12 @@ def _figure_of_layers(dataset, box):
     return page
 
 
-def _panels(found, later, names, variable, stamps):
+def _panels(spectra, later, names, variable, stamps):
     """The functions that draw the panels: energies, enstrophy, their transfers, fluxes; those that the file has."""
     squares = [name for name in names if name.startswith("enstrophy")]
     groups = [[name for name in names if name not in squares], squares]
-    panels = [functools.partial(_draw_spectra, found=found, names=group, stamps=stamps) for group in groups if group]
+    draw = functools.partial(_draw_spectra, spectra=spectra, stamps=stamps)
+    panels = [functools.partial(draw, names=group) for group in groups if group]
     changed = variable or "kinetic_energy"
     if any(name.startswith(f"{changed}_transfer") for name in later):
         panels.append(functools.partial(_draw_transfers, later=later, quantity=changed))
@@ -164,22 +165,22 @@ def _panels(found, later, names, variable, stamps):
     return panels
 
 
-def _resolved(found):
+def _resolved(spectra):
     """The spectra without the mean and without the rings beyond the shortest waves."""
-    k, name = found["wavenumber"], "largest_resolved_in_all_directions"
-    owner = found if "largest_wavenumber" in found.attrs else next(iter(found.values()))
+    k, name = spectra["wavenumber"], "largest_resolved_in_all_directions"
+    owner = spectra if "largest_wavenumber" in spectra.attrs else next(iter(spectra.values()))
     largest = k.attrs[name] if name in k.attrs else owner.attrs["largest_wavenumber"]
-    return found.isel(wavenumber=np.flatnonzero((k > 0) & (k <= largest * (1 + 1e-9))))
+    return spectra.isel(wavenumber=np.flatnonzero((k > 0) & (k <= largest * (1 + 1e-9))))
 
 
-def _draw_spectra(axes, found, names, stamps):
+def _draw_spectra(axes, spectra, names, stamps):
     """The first of `names` at all records, others at the last one; several are energies."""
-    k, last = found["wavenumber"].values, len(stamps) - 1
+    k, last = spectra["wavenumber"].values, len(stamps) - 1
     for number, name in enumerate(names):
         shades = style.colormap("dense")(np.linspace(0.35, 0.95, len(stamps)))
         shades = shades if number == 0 else [style.VERMILLION] * len(stamps)
         for record in range(len(stamps)) if number == 0 else [last]:
-            values = found[name].isel(time=record).values
+            values = spectra[name].isel(time=record).values
             if not (values > 0).any():
                 continue
             text = stamps[record] if len(names) == 1 else f"{_words(name)}, {stamps[record]}"
@@ -188,9 +189,9 @@ def _draw_spectra(axes, found, names, stamps):
         axes.set(xscale="log", xlim=(k[0], k[-1]), yticks=[])
         axes.text(0.5, 0.5, "nothing moves", transform=axes.transAxes, ha="center")
     guides = ENSTROPHY_SLOPES if names[0].startswith("enstrophy") else SLOPES
-    _slopes(axes, k, found[names[0]].isel(time=last).values, guides)
+    _slopes(axes, k, spectra[names[0]].isel(time=last).values, guides)
     _wavenumbers(axes)
-    axes.set_ylabel(f"Spectrum [{pretty(found[names[0]].attrs['units'])}]")
+    axes.set_ylabel(f"Spectrum [{pretty(spectra[names[0]].attrs['units'])}]")
     axes.set_title("Energy" if len(names) > 1 else _words(names[0]).capitalize())
     axes.grid(which="major")
     if axes.lines:

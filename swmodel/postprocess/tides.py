@@ -32,12 +32,12 @@ def waves_of(names: Iterable[str], start: datetime.datetime | None, latitude: fl
 
 def separable(waves: Sequence[Wave], length: float) -> list[Wave]:
     """Those of `waves` that a series of `length` [s] separates from the mean and from those before them."""
-    found: list[Wave] = []
+    chosen: list[Wave] = []
     for wave in waves:
-        others = [0.0, *(1.0 / other.period for other in found)]
+        others = [0.0, *(1.0 / other.period for other in chosen)]
         if all(abs(1.0 / wave.period - other) * length >= 1 - 1e-9 for other in others):
-            found.append(wave)
-    return found
+            chosen.append(wave)
+    return chosen
 
 
 def constants_of(time: np.ndarray, value: np.ndarray, waves: Sequence[Wave]) -> dict[str, tuple[float, float]]:

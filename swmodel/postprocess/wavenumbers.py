@@ -57,9 +57,9 @@ def wavenumber_spectrum(
 
 def _of_spectrum(units):
     """The units of a variable's square over wavenumber: "m s-1" becomes "m3 s-2"."""
-    found = [re.fullmatch(r"([A-Za-z_]+)(-?\d+)?", word) for word in units.split() if word != "1"]
-    words = [word for word in found if word]
-    if len(words) < len(found):
+    symbols = [re.fullmatch(r"([A-Za-z_]+)(-?\d+)?", word) for word in units.split() if word != "1"]
+    words = [word for word in symbols if word]
+    if len(words) < len(symbols):
         return f"({units})2 m"
     powers = {"m": 1}
     for name, power in (word.groups() for word in words):
@@ -86,16 +86,16 @@ def transfers(dataset: xr.Dataset, record: int = -1, box: Sequence[float] | None
             raise PlotError(f"transfers: the file has no {name}; write u, v, eta and depth.")
     flow = Flow(sea)
     scale = 1.0 / sea.mean_depth
-    found = {
+    products = {
         "kinetic_energy_transfer_advection": (flow.kinetic(*flow.advection(), thinning=True), scale),
         "kinetic_energy_transfer_pressure": (flow.kinetic(*flow.pressure(), thinning=False), scale),
         "enstrophy_transfer_advection": ([("q", flow.curl(*flow.advection()), "q", flow.zeta)], 2.0),
     }
     if not has_rigid_lid(dataset):
         lifting = [("eta", flow.thinning, "eta", flow.eta)]
-        found["potential_energy_transfer_pressure"] = lifting, 2 * sea.gravity * scale
+        products["potential_energy_transfer_pressure"] = lifting, 2 * sea.gravity * scale
     rows = {}
-    for name, (pairs, factor) in found.items():
+    for name, (pairs, factor) in products.items():
         units = "m s-3" if name.startswith("enstrophy") else "m3 s-3"
         text = f"rate of change of the spectrum of {name.replace('_', ' ').replace(' transfer ', ' by ')}"
         rows[name] = sea.array(0.5 * factor * sea.rings(pairs), {"units": units, "long_name": text}, name)
@@ -131,15 +131,15 @@ class Sea:
     def _ways(self, shape):
         """ "periodic", "walls" or "window" along y and x."""
         whole = [n == cells for n, cells in zip(shape, self._cells)]
-        found = []
+        ways = []
         for k, (name, periodic) in enumerate((("v", self.mesh.periodic_y), ("u", self.mesh.periodic_x))):
             if whole[k] and periodic:
-                found.append("periodic")
+                ways.append("periodic")
             elif whole[k] and self.box is None and not self.mesh.spherical and self._closed(name):
-                found.append("walls")
+                ways.append("walls")
             else:
-                found.append("window")
-        return tuple(found)
+                ways.append("window")
+        return tuple(ways)
 
     def _closed(self, name):
         """Whether the direction has walls at both ends."""
@@ -303,12 +303,12 @@ class Flow:
         """(du/dt, dv/dt) by relative vorticity and the slope of u^2 / 2 + v^2 / 2."""
         q = 4.0 * self.zeta / corner_sum(self.h, self.mesh)
         k = kinetic_energy(self.u, self.v, self.mesh, self.y_faces)
-        found = []
+        tendencies = []
         for axis, transport, sign in ((1, self.V, 1.0), (0, self.U, -1.0)):
             turning = q * 0.5 * np.add(*between(transport, axis, self.periodic[axis]))
             turned = 0.5 * np.add(*around(turning, 1 - axis, self.periodic[1 - axis]))
-            found.append(sign * turned - self._slope(k, axis))
-        return found[0], found[1]
+            tendencies.append(sign * turned - self._slope(k, axis))
+        return tendencies[0], tendencies[1]
 
     def pressure(self) -> tuple[np.ndarray, np.ndarray]:
         """(du/dt, dv/dt) by the slope of the surface."""

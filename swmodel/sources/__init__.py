@@ -70,11 +70,11 @@ def read_source(path: str | os.PathLike, slips: Mapping[str, float] | None = Non
         raise DataError(f"{path} cannot be read as a table of faults: {error}.") from None
     if not rows:
         raise DataError(f"{path} holds no faults; give a row (CSV) or a [[fault]] (TOML) for each.")
-    found: list[str] = []
-    columns = _columns(rows, found)
-    if not found:
-        columns, names = _numbers(rows, columns, found)
-    if not found:
+    mistakes: list[str] = []
+    columns = _columns(rows, mistakes)
+    if not mistakes:
+        columns, names = _numbers(rows, columns, mistakes)
+    if not mistakes:
         try:
             fault = _fault(columns, {str(row.get("reference", "centroid")).strip() for row in rows})
             if slips is not None:
@@ -83,8 +83,8 @@ def read_source(path: str | os.PathLike, slips: Mapping[str, float] | None = Non
                 names = [names[called.index(name)] for name in slips]
             return Source([fault], **options)
         except ConfigError as error:
-            found = [_with_names(text, names) for text in error.mistakes]
-    raise DataError([f"{path}: {text}" for text in found])
+            mistakes = [_with_names(text, names) for text in error.mistakes]
+    raise DataError([f"{path}: {text}" for text in mistakes])
 
 
 def _published(path, model, slips, options):
@@ -134,27 +134,27 @@ def _toml_rows(path):
     return [shared | fault | {"": f"[[fault]] {number}"} for number, fault in enumerate(faults, 1)]
 
 
-def _columns(rows: list[dict[str, str]], found: list[str]) -> dict[str, tuple[str, float]]:
-    """{header: (field, factor)} of the columns with numbers; mistakes go to `found`."""
+def _columns(rows: list[dict[str, str]], mistakes: list[str]) -> dict[str, tuple[str, float]]:
+    """{header: (field, factor)} of the columns with numbers; mistakes go to `mistakes`."""
     columns = {}
     for header in dict.fromkeys(name for row in rows for name in row if name not in ("", "name", "reference")):
         match = re.fullmatch(r"(\w+?)(_\d+)?\s*(?:\[(.+)\])?", header)
         field, window, unit = match.groups() if match else (header, None, None)
         if field not in _UNITS or (window and field != "slip"):
             near = difflib.get_close_matches(field, [*_UNITS, "name", "reference"], 1, 0.0)[0]
-            found.append(f"column {header!r} is unknown; the nearest valid name is {near!r}.")
+            mistakes.append(f"column {header!r} is unknown; the nearest valid name is {near!r}.")
         elif unit not in _UNITS[field]:
-            found.append(f"column {header!r} needs a unit out of {', '.join(_UNITS[field])}: '{field} [...]'.")
+            mistakes.append(f"column {header!r} needs a unit out of {', '.join(_UNITS[field])}: '{field} [...]'.")
         else:
             columns[header] = (field + (window or ""), _UNITS[field][unit])
     fields = [re.sub(r"_\d+$", "", field) for field, _ in columns.values()]
-    found += [f"the column {field!r} is missing." for field in _REQUIRED if field not in fields and not found]
+    mistakes += [f"the column {field!r} is missing." for field in _REQUIRED if field not in fields and not mistakes]
     fields = [field for field, _ in columns.values()]
-    found += [f"the column {field!r} is there twice." for field in sorted(set(fields)) if fields.count(field) > 1]
+    mistakes += [f"the column {field!r} is there twice." for field in sorted(set(fields)) if fields.count(field) > 1]
     return columns
 
 
-def _numbers(rows, columns, found):
+def _numbers(rows, columns, mistakes):
     """{field: (faults,) in SI units} and the names of the faults."""
     names = [f"{row['']} ({row['name']})" if row.get("name") else row[""] for row in rows]
     values = {field: np.full(len(rows), np.nan) for field, _ in columns.values()}
@@ -163,7 +163,7 @@ def _numbers(rows, columns, found):
             try:
                 values[field][i] = float(row[header]) * factor
             except (KeyError, TypeError, ValueError):
-                found.append(f"{names[i]}: {header} = {row.get(header)!r} is not a number; give one.")
+                mistakes.append(f"{names[i]}: {header} = {row.get(header)!r} is not a number; give one.")
     return values, names
 
 

@@ -16,17 +16,16 @@ import re
 
 import numpy as np
 
-from swmodel.errors import DataError
-from swmodel.grids.axes import decode, open_raw, rectilinear
-from swmodel.grids.regrid import seconds_since
-from swmodel.grids.remapping import cell_edges, filled, is_circle, linear_weights
-from swmodel.grids.text_grids import columns_of, on_axes
-from swmodel.grids.windows import GridRecords, grid_values
-from swmodel.runtime.formats import check_format, format_of
-from swmodel.sources.motion import BottomMotion
-
+from ..errors import DataError
+from ..grids.axes import decode, open_raw, rectilinear
 from ..grids.bathymetry import Bathymetry, SeaFloor
 from ..grids.grid import Grid
+from ..grids.rasters import columns_of, on_axes
+from ..grids.regrid import seconds_since
+from ..grids.remapping import cell_edges, filled, is_circle, linear_weights
+from ..grids.windows import GridRecords, grid_values
+from ..runtime.formats import check_format, format_of
+from .motion import BottomMotion
 
 HEADER = ("mx", "my", "mt", "xlower", "ylower", "t0", "dx", "dy", "dt")
 SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "": 1.0}

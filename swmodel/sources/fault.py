@@ -19,10 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.errors import ConfigError
-from swmodel.grids.grid import EARTH_RADIUS
-
+from ..errors import ConfigError
 from ..fields.state import pytree, replace, static
+from ..grids.grid import EARTH_RADIUS
 
 REFERENCES = {  # where longitude, latitude and depth are meant: (share of the length along strike, width down dip)
     "centroid": (0.5, 0.5),
@@ -137,8 +136,8 @@ class Source:
     def __post_init__(self):
         if isinstance(self.faults, (list, tuple)):
             stacked = _stack(self.faults)
-            if found := _mistakes(stacked):
-                raise ConfigError([f"Source: {text}" for text in found])
+            if mistakes := _mistakes(stacked):
+                raise ConfigError([f"Source: {text}" for text in mistakes])
             object.__setattr__(self, "faults", stacked)
 
 

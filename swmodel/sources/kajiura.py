@@ -31,12 +31,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.errors import ConfigError
-from swmodel.grids.grid import Grid, SphericalGrid
-from swmodel.grids.windows import GridValues
-from swmodel.sources.regions import Region, block_of, patch_of
-
+from ..errors import ConfigError
 from ..fields.state import pytree, replace, static
+from ..grids.grid import Grid, SphericalGrid
+from ..grids.windows import GridValues
+from .regions import Region, block_of, patch_of
 
 
 @pytree
@@ -216,14 +215,14 @@ def _nodes(depths, latitudes, steps, grid, tolerance):
     def depth_error(nodes):
         weights = np.stack([_lagrange(tried[0], nodes, k, np) for k in range(nodes.size)])
         exact, squared = damped(tried[0], tried[1][:: tried[1].size - 1])
-        found = np.tensordot(weights.T, damped(nodes, tried[1][:: tried[1].size - 1])[0], 1)
-        return np.abs(squared * (found - exact)).max()
+        interpolated = np.tensordot(weights.T, damped(nodes, tried[1][:: tried[1].size - 1])[0], 1)
+        return np.abs(squared * (interpolated - exact)).max()
 
     def latitude_error(nodes):
         weights = np.stack([_lagrange(tried[1], nodes, k, np) for k in range(nodes.size)])
         exact, squared = damped(tried[0], tried[1])
-        found = np.einsum("nl,dnyx->dlyx", weights, damped(tried[0], nodes)[0])
-        return np.abs(squared * (found - exact)).max()
+        interpolated = np.einsum("nl,dnyx->dlyx", weights, damped(tried[0], nodes)[0])
+        return np.abs(squared * (interpolated - exact)).max()
 
     return fewest(depth_ends, depth_error), fewest(latitude_ends, latitude_error)
 

@@ -35,14 +35,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.errors import ConfigError
-from swmodel.grids.grid import CartesianGrid, SphericalGrid
-from swmodel.sources.fault import REFERENCES, Fault, Source, final_slip, numpy_for, top_of
-from swmodel.sources.okada import Rectangle, surface_displacement
-
 from ..dynamics.terms import Series
+from ..errors import ConfigError
 from ..fields import parameters
+from ..grids.grid import CartesianGrid, SphericalGrid
 from ..grids.windows import GridRecords, Stored
+from .fault import REFERENCES, Fault, Source, final_slip, numpy_for, top_of
+from .okada import Rectangle, surface_displacement
 
 REACH = 6  # nodes from a fault to the end of its block
 LEAST = 10**9  # points, of all faults in all cells, from which a lattice is used

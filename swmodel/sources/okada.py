@@ -146,9 +146,7 @@ def _eq_28(k, c, s):
     I3 = (k.eta / B - log_A) / (1 + s) + s * tau**2 / (B * (A + B)) + 2 * s * tau**2 * u * atanh_3 / (A + B) ** 2
     I4 = c * log_A / (1 + s) - 2 * tau * atanh_1 / (A + B)
     I5 = -2 * k.xi / D * atan_1
-    I1 = (
-        k.xi / D * ((k.q * (1 - 2 * s) - c * (A + 2 * s * k.eta) / (1 + s)) / B + 2 * s * c * (k.xi / D) ** 2 * atan_3)
-    )
+    I1 = k.xi / D * ((k.q * (1 - 2 * s) - c * (A + 2 * s * k.eta) / (1 + s)) / B + 2 * s * c * (k.xi / D) ** 2 * atan_3)
     return I1, -log_A - I3, I3, I4, I5
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from swmodel.errors import ConfigError
-from swmodel.grids.grid import Grid, limits_on
-from swmodel.grids.windows import GridValues
-from swmodel.sources.fault import REFERENCES, Source, final_slip, top_of
+from ..errors import ConfigError
+from ..grids.grid import Grid, limits_on
+from ..grids.windows import GridValues
+from .fault import REFERENCES, Source, final_slip, top_of
 
 Region = tuple[float, float, float, float]  # x0, x1, y0, y1 in the coordinates of the grid
 ACCURACY = 1e-3  # of the far field that is left out, as a share of the greatest slip

@@ -8,16 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.grids.grid import Grid
-from swmodel.grids.windows import GridValues
-from swmodel.runtime.compilation import jit
-from swmodel.sources.fault import Fault, Source
-from swmodel.sources.kajiura import KajiuraFilter
-from swmodel.sources.motion import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
-from swmodel.sources.regions import Region, block_of, patch_of
-
 from ..fields.state import pytree, replace, static
-from .motion import Lattice
+from ..grids.grid import Grid
+from ..grids.windows import GridValues
+from ..runtime.compilation import jit
+from .fault import Fault, Source
+from .kajiura import KajiuraFilter
+from .motion import Lattice, depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
+from .regions import Region, block_of, patch_of
 
 
 @pytree

@@ -36,10 +36,10 @@ from typing import Any
 
 import numpy as np
 
-from swmodel.defaults import RIGIDITY
-from swmodel.errors import DataError
-from swmodel.runtime.formats import Table, read_csv
-from swmodel.sources.fault import AzimuthalEqualArea
+from ..defaults import RIGIDITY
+from ..errors import DataError
+from ..runtime.formats import Table, read_csv
+from .fault import AzimuthalEqualArea
 
 DEEPEST = 700.0  # [km] of earthquakes: greater depths are in metres
 

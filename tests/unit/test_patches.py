@@ -13,7 +13,7 @@ from swmodel.config.assembly import assemble
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.bathymetry import elevation_on, onto_grid
 from swmodel.grids.elevation import open_elevation
-from swmodel.grids.patches import Overlay
+from swmodel.grids.patches import overlay
 from swmodel.grids.topography import topography
 
 GRID = sw.CartesianGrid(20, 12, (0.0, 2000.0), (0.0, 1200.0))  # cells of 100 m
@@ -60,7 +60,7 @@ def test_a_cell_of_which_a_file_has_a_part_blends_by_what_it_has():
     plan = SimpleNamespace(inside=lambda rows, columns: np.ones((1, 4), bool))
     lacks = [np.array([[1.0, 0.0, 0.0, 0.0]]), np.full((1, 4), 0.4)]
     sums = [lambda rows, columns, z=z, gaps=gaps: ((1.0 - gaps) * z, gaps) for z, gaps in zip((10.0, 6.0), lacks)]
-    depth, gaps = Overlay(sums, [plan, plan], (1, 4), margin=1)(slice(0, 1), slice(0, 4))
+    depth, gaps = overlay(sums, [plan, plan], (1, 4), margin=1)(slice(0, 1), slice(0, 4))
     share = np.array([[0.0, 0.5, 1.0, 1.0]])
     np.testing.assert_allclose(gaps, 0.4 * (1.0 - share), atol=1e-15)
     np.testing.assert_allclose(

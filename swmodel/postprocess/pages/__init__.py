@@ -48,10 +48,10 @@ def report(
         PlotError: one sentence, if there is nothing to show or the page cannot be written.
     """
     given = [pathlib.Path(p) for p in ([paths] if isinstance(paths, (str, pathlib.Path)) else paths)]
-    found = _files(given)
-    page = _page(given, found, output)
-    with undamaged(found), contextlib.ExitStack() as opened:
-        text = _filled(_runs(found, given, opened, observations, member), variables)
+    files = _files(given)
+    page = _page(given, files, output)
+    with undamaged(files), contextlib.ExitStack() as opened:
+        text = _filled(_runs(files, given, opened, observations, member), variables)
     try:
         with replacing(page) as part:
             part.write_text(text, encoding="utf-8")
@@ -62,20 +62,20 @@ def report(
 
 def _files(given):
     """The output files among the given paths and in the given folders."""
-    found = []
+    files = []
     for path in given:
         if _is_folder(path):
             inside = _files_in(path)
             if not inside:
                 raise PlotError(f"report: the folder {path} holds no file of a run; give the folder of its output.")
-            found += inside
+            files += inside
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise PlotError(f"report: there is no {path}; give the folder of a run's output, or files of it.")
-    if not found:
+    if not files:
         raise PlotError("report: no file was given; give the folder of a run's output, or files of it.")
-    return found
+    return files
 
 
 def _is_folder(path):
@@ -86,11 +86,11 @@ def _files_in(folder):
     return [p for p in sorted(folder.iterdir()) if p.suffix in (".nc", ".zarr") and not p.name.startswith(".")]
 
 
-def _page(given, found, output):
+def _page(given, files, output):
     if output is not None:
         page = pathlib.Path(output)
-    elif given[0] is found[0]:
-        page = found[0].with_name(f"{found[0].stem}.report.html")
+    elif given[0] is files[0]:
+        page = files[0].with_name(f"{files[0].stem}.report.html")
     else:
         page = given[0] / "report.html"
     if not page.parent.is_dir():
@@ -100,9 +100,9 @@ def _page(given, found, output):
     return page
 
 
-def _runs(found, given, opened, observations, member):
+def _runs(outputs, given, opened, observations, member):
     """The Run of each grid, the outermost one first; those of nests are in folders within the given ones, too."""
-    grids, left_out = _opened(found, opened, member)
+    grids, left_out = _opened(outputs, opened, member)
     if any("nest_boxes" in dataset.attrs for files in grids.values() for dataset in files.values()):
         folders = [folder for path in given if _is_folder(path) for folder in sorted(path.iterdir()) if folder.is_dir()]
         within = [file for folder in folders if _is_folder(folder) for file in _files_in(folder)]
@@ -117,7 +117,8 @@ def _runs(found, given, opened, observations, member):
         files = grids[name]
         paths = [pathlib.Path(dataset.encoding["source"]) for dataset in files.values()]
         of_grid = name if k else "", tuple(names[1:]), 1.0 / len(names)
-        runs.append(Run(files, paths if k else found, _observed(files, observations), {} if k else left_out, *of_grid))
+        of_files = files, paths if k else outputs, _observed(files, observations), {} if k else left_out
+        runs.append(Run(*of_files, *of_grid))
     return runs
 
 
@@ -130,19 +131,19 @@ def _in_order(grids, name):
             yield from _in_order(grids, nest)
 
 
-def _opened(found, opened, member):
+def _opened(paths, opened, member):
     """({nest, "" for the outermost grid: {what it holds: dataset}}, {path: why it is not shown})."""
     grids, left_out = {}, {}
-    for path in found:
+    for path in paths:
         try:
             dataset = opened.enter_context(open_output(path, member))
             kind = kind_of(dataset)
         except PlotError as error:
-            if len(found) == 1:
+            if len(paths) == 1:
                 raise
             left_out[path] = str(error).partition(": ")[2]  # without the name of the function
             continue
-        if kind == "restart" and len(found) == 1:
+        if kind == "restart" and len(paths) == 1:
             raise PlotError(f"report: {path} is a restart, of which there is no page; give an output file.")
         if kind == "restart":
             continue
@@ -154,7 +155,7 @@ def _opened(found, opened, member):
             shown[kind] = dataset
     if not grids:
         reason = next(iter(left_out.values()), "they are restarts; give output files of a run.")
-        raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn: {reason}")
+        raise PlotError(f"report: none of {', '.join(p.name for p in paths)} can be drawn: {reason}")
     return dict(sorted(grids.items(), key=lambda item: item[0] != "")), left_out
 
 

@@ -106,16 +106,16 @@ def _draw_wave(axes, wave, record, window):
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def gains(found: Any, places: dict[str, tuple[float, float]], most: float | None = None) -> Figure:
+def gains(candidates: Any, places: dict[str, tuple[float, float]], most: float | None = None) -> Figure:
     """The `gain` of candidates, as `forecast.next_buoy` gives it, and further places with their names.
 
     The colours go from 0 to `most`, the largest gain unless given.
     """
     drawn = Figure(figsize=(7.0, 5.6), layout="constrained")
-    axes, top = drawn.subplots(), 100.0 * float(found["gain"].max() if most is None else most)
+    axes, top = drawn.subplots(), 100.0 * float(candidates["gain"].max() if most is None else most)
     shades: dict[str, Any] = {"cmap": "viridis", "vmin": 0.0, "vmax": top}
-    at = axes.scatter(found["x"], found["y"], c=100.0 * found["gain"], s=90, marker="s", **shades)
-    best = found.isel(point=0)
+    at = axes.scatter(candidates["x"], candidates["y"], c=100.0 * candidates["gain"], s=90, marker="s", **shades)
+    best = candidates.isel(point=0)
     axes.plot(best["x"], best["y"], "s", markersize=13, fillstyle="none", color=style.VERMILLION)
     drawn.colorbar(at, ax=axes, label="part of the variance that a buoy removes [%]")
     for name, (x, y) in places.items():
@@ -125,11 +125,11 @@ def gains(found: Any, places: dict[str, tuple[float, float]], most: float | None
     return drawn
 
 
-def curves(found: Any) -> Figure:
+def curves(hazard: Any) -> Figure:
     """The curves of `forecast.hazard_curves` with the bands of their Monte Carlo error, a panel a point."""
-    points = found["point"].values
+    points = hazard["point"].values
     drawn, each = _panels(len(points), 2.4, sharex=True, sharey=True)
-    level, rate, error = (found[name].values for name in ("level", "rate", "rate_deviation"))
+    level, rate, error = (hazard[name].values for name in ("level", "rate", "rate_deviation"))
     least = 10.0 ** np.floor(np.log10(rate[rate > 0].min(initial=1.0)))
     for k, (axes, name) in enumerate(zip(each, points)):
         low, high = np.maximum(rate[k] - 1.645 * error[k], 0.1 * least), rate[k] + 1.645 * error[k]
@@ -143,9 +143,9 @@ def curves(found: Any) -> Figure:
     return drawn
 
 
-def disaggregation(found: Any, period: float) -> Figure:
+def disaggregation(hazard: Any, period: float) -> Figure:
     """The shares of sources in how often the level of a return period [years] is exceeded, a panel a point."""
-    here = found.sel(period=period)
+    here = hazard.sel(period=period)
     drawn, each = _panels(here.sizes["point"], 3.0)
     for axes, name in zip(each, here["point"].values):
         one = here.sel(point=name)
@@ -215,21 +215,21 @@ def forecast_page(
     return _written([Section("forecast", "Source, waves and harbours", body)], title, source, path, "forecast")
 
 
-def hazard_page(found: Any, rows: list[list[str]], title: str, source: str, path: pathlib.Path) -> pathlib.Path:
+def hazard_page(hazard: Any, rows: list[list[str]], title: str, source: str, path: pathlib.Path) -> pathlib.Path:
     """Write a page of forecast.hazard_curves: the curves, the levels of return periods, and the sources of each level.
 
     Args:
-        found: of hazard_curves.
+        hazard: of hazard_curves.
         rows: of the table of levels, the heads first.
         title, source: of the page, and the program that made it.
         path: of the page.
     """
-    periods = [float(period) for period in found["period"].values]
+    periods = [float(period) for period in hazard["period"].values]
     stamps = [f"once in {period:g} years" for period in periods]
     parts = []
     for period, stamp in zip(periods, stamps):
-        image = as_image(disaggregation(found, period), f"Shares of sources in the level exceeded {stamp}", DPI)
-        share = found["share"].sel(period=period)
+        image = as_image(disaggregation(hazard, period), f"Shares of sources in the level exceeded {stamp}", DPI)
+        share = hazard["share"].sel(period=period)
         heads = ["share of magnitudes [%]", *(f"{m:.2f}" for m in share["magnitude"].values)]
         lines = [
             [str(name), *("–" if x != x else f"{100.0 * x:.0f}" for x in share.sel(point=name).values)]
@@ -237,7 +237,7 @@ def hazard_page(found: Any, rows: list[list[str]], title: str, source: str, path
         ]
         parts.append(joined((as_figure(image), as_table(heads, lines))))
     sections = [
-        Section("curves", "Curves of exceedance", as_figure(as_image(curves(found), "Curves of exceedance", DPI))),
+        Section("curves", "Curves of exceedance", as_figure(as_image(curves(hazard), "Curves of exceedance", DPI))),
         Section("levels", "Levels of return periods", as_table(rows[0], rows[1:])),
         Section(
             "sources", "Sources", joined((moments(stamps, parts, "Return period"), keys_note("return periods", NOTE)))
@@ -247,7 +247,7 @@ def hazard_page(found: Any, rows: list[list[str]], title: str, source: str, path
 
 
 def buoys_page(
-    found: Sequence[Any],
+    candidates: Sequence[Any],
     places: dict[str, tuple[float, float]],
     tables: Sequence[list[list[str]]],
     title: str,
@@ -257,16 +257,16 @@ def buoys_page(
     """Write a page of where the next buoy should be, for forecasts from more and more minutes of records.
 
     Args:
-        found: of forecast.next_buoy, in the order of time.
+        candidates: of forecast.next_buoy, in the order of time.
         places: {name: (x, y)} of the harbours and gauges.
         tables: rows of cells on the best candidates for each, the heads first.
         title, source: of the page, and the program that made it.
         path: of the page.
     """
-    most = max(float(one["gain"].max()) for one in found)
-    stamps = [f"with {round(one.attrs['until'] / 60.0, 2):g} min of records" for one in found]
+    most = max(float(one["gain"].max()) for one in candidates)
+    stamps = [f"with {round(one.attrs['until'] / 60.0, 2):g} min of records" for one in candidates]
     parts = []
-    for one, stamp, (heads, *lines) in zip(found, stamps, tables):
+    for one, stamp, (heads, *lines) in zip(candidates, stamps, tables):
         image = as_image(
             gains(one, places, most), f"Part of the variance that a buoy at each place removes {stamp}", DPI
         )

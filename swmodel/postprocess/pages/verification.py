@@ -14,13 +14,13 @@ VERDICTS = {
 }
 
 
-def verification_page(found: Sequence[Scores]) -> str:
+def verification_page(cases: Sequence[Scores]) -> str:
     """The page as text, which needs no other file."""
     heads = "case", "what it tests", "source", "main mark", "value", ""
-    overview = Section("overview", "Overview", as_table(heads, map(_overview, found), "words"))
-    sections = [overview, *(Section(s.case.name, s.case.title, _body(s)) for s in found)]
+    overview = Section("overview", "Overview", as_table(heads, map(_overview, cases), "words"))
+    sections = [overview, *(Section(s.case.name, s.case.title, _body(s)) for s in cases)]
     short = " These are short forms at lower resolutions, where some ranges are wider."
-    lead = f"{summary(found)}{short if any(scores.quick for scores in found) else ''} In double precision."
+    lead = f"{summary(cases)}{short if any(scores.quick for scores in cases) else ''} In double precision."
     return filled("Verification", lead, f"swmodel {VERSION}", sections, "swmodel verify --html")
 
 
