@@ -39,7 +39,7 @@ class ModelPart(Named):
         exclusive: pairs of parameters of which one at most may be given.
         required: {parameter: its declaration, as text} that a derived class must have.
         has_kinks: whether it chooses among branches by the flow, as limiters and sides upstream do. Perturbed runs may
-            take others, so that Taylor tests of derivatives need not converge (adjoint/verification).
+            take others, so that Taylor tests of derivatives need not converge (adjoint/verification.py).
         is_twice_differentiable: whether its second derivatives are continuous; those of |u| u are not where u is 0.
     """
 

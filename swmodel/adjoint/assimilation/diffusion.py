@@ -102,7 +102,9 @@ class Smooth:
 
     def diffused(self, x: jax.Array, steps: int) -> jax.Array:
         """L^steps x."""
-        across_x, across_y, per_area = self._with_halo()
+        arrays = exchange([self.across_x, self.across_y, self.per_area], 1, self.sides, self.communicator)
+        places = ALONG_X[self.position], ALONG_Y[self.position], self.position
+        across_x, across_y, per_area = (Field(array, place, (1,) * 4) for array, place in zip(arrays, places))
 
         def step(x, _):
             (wide,) = exchange([x], 1, self.sides, self.communicator)
@@ -111,11 +113,6 @@ class Smooth:
             return without_padding((x + per_area * flow).interior, self.sides), None
 
         return jax.lax.scan(step, x, length=steps)[0]
-
-    def _with_halo(self):
-        arrays = exchange([self.across_x, self.across_y, self.per_area], 1, self.sides, self.communicator)
-        places = ALONG_X[self.position], ALONG_Y[self.position], self.position
-        return [Field(array, place, (1,) * 4) for array, place in zip(arrays, places)]
 
 
 def _coefficients(model, position, length):

@@ -98,7 +98,8 @@ def read_inversion_restart(
             f"{path} is of an older swmodel, which did not record model and observations of the inversion; start the "
             "inversion anew, without --resume."
         )
-    found = _differences(restart, identity)
+    found = differences(json.loads(restart.attributes["fingerprint"]), identity.entries)
+    found += _of_observations(restart, identity)
     refused = [difference for difference in found if not _explained(difference, force)]
     if refused:
         raise DataError(_refusal(path, refused))
@@ -149,12 +150,6 @@ def _check_unknowns(path, was, like, model):
 
 
 # -- comparison with the inversion that wrote the restart -------------------------------------------------------------
-
-
-def _differences(restart, identity):
-    """The Differences between the inversion that wrote a restart and this one."""
-    was, now = json.loads(restart.attributes["fingerprint"]), identity.entries
-    return differences(was, now) + _of_observations(restart, identity)
 
 
 def _of_observations(restart, identity):

@@ -159,14 +159,10 @@ class Programs:
     def _made(self, fixed):
         """`make(params) -> (dynamics, stepper)`."""
 
-        def put_in(value, control):
-            sides = fixed["dynamics"].tile.sides
-            return zero_padding(control, value, sides)  # numbers enter when the System is prepared
-
         def make(params):
-            dynamics = fixed["dynamics"]
-            for control in self.of_dynamics:
-                value = jax.tree.map(lambda x: put_in(x, control), params[control.name])  # noqa: B023
+            dynamics, sides = fixed["dynamics"], fixed["dynamics"].tile.sides
+            for control in self.of_dynamics:  # numbers enter when the System is prepared
+                value = jax.tree.map(lambda x, control=control: zero_padding(control, x, sides), params[control.name])
                 dynamics, _ = control.put(dynamics, None, value)
             return dynamics, fixed["stepper"]
 

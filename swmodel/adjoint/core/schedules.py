@@ -173,11 +173,9 @@ class _Scheduled(Checkpoints):
     def forward_steps(self, problem: Any) -> int:
         """The number of steps that the schedule runs without storing them: its cost, on top of the stored steps."""
         parts = problem.plan[0]
-        return sum(
-            sum(part.count for part in parts[action.n0 : action.n1])
-            for action in self._schedule(len(parts))
-            if type(action).__name__ == "Forward" and not action.write_adj_deps
-        )
+        actions = [action for action in self._schedule(len(parts)) if type(action).__name__ == "Forward"]
+        again = [parts[action.n0 : action.n1] for action in actions if not action.write_adj_deps]
+        return sum(part.count for each in again for part in each)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,9 +284,7 @@ class Needs:
 def _bytes(tree, communicator):
     """The bytes of the arrays of a pytree on one rank."""
     shared = len(communicator.ranks)
-    leaves = [
-        (np.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)
-    ]  # some leaves of terms are plain numbers
+    leaves = [(np.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)]  # some are plain numbers
     return sum(int(np.prod(shape)) * dtype.itemsize / (shared if shape else 1) for shape, dtype in leaves)
 
 

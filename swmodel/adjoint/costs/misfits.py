@@ -196,10 +196,8 @@ def currents_in(
         ConfigError: if a place of `places` {name: (x, y)} has no file.
         DataError: for files that cannot be read.
     """
-    series = {name: read_series(_file_of(folder, name), VELOCITY, start) for name in places}
-    return {
-        name: Current(places[name], *columns, deviation=deviation, window=window) for name, columns in series.items()
-    }
+    series = _series_in(folder, places, VELOCITY, start)
+    return {name: Current(places[name], *columns, deviation=deviation, window=window) for name, columns in series}
 
 
 def transports_in(
@@ -210,18 +208,17 @@ def transports_in(
     start: datetime.datetime | None = None,
 ) -> dict[str, SectionRecord]:
     """{name: SectionRecord} of NAME.csv or NAME.nc with time_s and transport_m3_s in a folder, as `currents_in`."""
-    series = {name: read_series(_file_of(folder, name), (TRANSPORT,), start) for name in ends}
-    return {
-        name: SectionRecord(*ends[name], *columns, deviation=deviation, window=window)
-        for name, columns in series.items()
-    }
+    series = _series_in(folder, ends, (TRANSPORT,), start)
+    return {name: SectionRecord(*ends[name], *columns, deviation=deviation, window=window) for name, columns in series}
 
 
-def _file_of(folder, name):
-    for file in (Path(folder, f"{name}.csv"), Path(folder, f"{name}.nc")):
-        if file.is_file():
-            return file
-    raise ConfigError(f"{folder} has no {name}.csv and no {name}.nc; add it, or leave {name!r} out.")
+def _series_in(folder, names, columns, start):
+    """Yield (name, the times and these columns of its file) for each name."""
+    for name in names:
+        files = [file for file in (Path(folder, f"{name}.csv"), Path(folder, f"{name}.nc")) if file.is_file()]
+        if not files:
+            raise ConfigError(f"{folder} has no {name}.csv and no {name}.nc; add it, or leave {name!r} out.")
+        yield name, read_series(files[0], columns, start)
 
 
 KINDS = Squares, SquaresOfSums, SquaresOfMaxima, AtInstants
