@@ -70,3 +70,33 @@ def members(communicator=None, engine="arrays", start=16.0):
         families.append(family(nests, communicator=communicator or "auto", tracers=tracers(), **options))
         states.append(families[k].states(eta=lambda x, y, k=k: k * bump(x, y)))
     return families, states
+
+
+def _east(x):
+    """Longitudes from -180 to 180."""
+    return (x + 180.0) % 360.0 - 180.0
+
+
+def hump(x, y):
+    """An elevation [m] near longitude 4."""
+    return np.exp(-(((_east(x) - 4.0) / 8.0) ** 2) - ((y - 1.0) / 8.0) ** 2)
+
+
+def globe(west, **options):
+    """A Family on a globe that begins at a longitude, with a nest in a nest around longitude 5 in the tropics."""
+    grid = sw.SphericalGrid(nx=48, ny=20, longitude=(west, west + 360.0), latitude=(-75.0, 75.0))
+    island = lambda x, y: 3400.0 * np.exp(-(((_east(x) - 14.0) / 4.0) ** 2) - ((y - 3.0) / 4.0) ** 2)  # noqa: E731
+    x, y = grid.coordinates("h")
+    options = {
+        "depth": lambda x, y: 3000.0 + 500.0 * np.cos(np.deg2rad(3.0 * x)) + 20.0 * y - island(x, y),
+        "coriolis": sw.RotatingSphere(),
+        "tracers": sw.Tracer("dye", initial=hump),
+        "source": sw.BottomMotion([1000.0, 1900.0], np.stack([0.0 * hump(x, y), 0.1 * hump(x, y)])),
+        "forcing": (sw.River(1e3, (2.0, 2.0)), sw.WindStress(x=lambda x, y: 0.1 * (x % 360.0 > 21.0) + 0.0 * y)),
+        "dtype": "float64",
+    } | options
+    nests = [
+        sw.Nest("outer", x=(-22.5, 30.0), y=(-22.5, 30.0)),
+        sw.Nest("inner", x=(-7.5, 15.0), y=(-7.5, 15.0), ratio=2, inside="outer", start=900.0),
+    ]
+    return sw.Family(grid, options.pop("depth"), nests, **options)

@@ -28,7 +28,7 @@ from ..config.families import (
 )
 from ..config.reading import leaves
 from ..errors import ConfigError
-from ..grids.grid import limits_on
+from ..grids.grid import turned_together
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
 from ..output.fingerprint import fingerprint
@@ -279,7 +279,7 @@ def fingerprint_of_grids(model: ShallowWater | Family, first: int, dt: float, st
     for name, nest in model.nests.items():
         n = model.total_steps(name)
         own = fingerprint_of_grids(model.models[name], first * n, dt / n, steps * n)
-        own |= dataclasses.asdict(model.places[name])
+        own |= {key: x for key, x in dataclasses.asdict(model.places[name]).items() if key != "turn"}
         own |= {"steps": n, "two_way": nest.two_way, "blend": nest.blend, "inside": nest.inside or ""}
         found |= {f"nest.{name}.{key}": value for key, value in own.items()}
     return found
@@ -299,7 +299,9 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
         outer, model = family.models[nest.inside or ""], family.models[name]
         grid: Any = model.grid
         text = [facts.grid_line(grid), f"{place.ratio} x {place.ratio} of them in a cell of {_around(nest)}"]
-        box, x = place.box(outer.grid), limits_on(nest.x, outer.grid, name)
+        box, x = place.box(outer.grid), nest.x
+        if outer.grid.spherical:
+            x = tuple(turned_together(np.array(x), *box[0]))
         sides = ", ".join(
             f"{axis} {low:g} to {high:g}{_moved((low, high), given)}"
             for axis, (low, high), given in zip("xy", box, (x, nest.y), strict=True)

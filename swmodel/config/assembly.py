@@ -97,7 +97,9 @@ class Assembly:
         return self.draft.experiment(self.mistakes)
 
 
-def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bool = True) -> Assembly:
+def assemble(
+    draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bool = True, grid: Grid | None = None
+) -> Assembly:
     """Make the objects that the valid sections of a Draft describe; mistakes are collected and not raised.
 
     Args:
@@ -105,11 +107,12 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         ranks: the number of ranks of the run.
         records: the most intervals in which a source's motion is sampled; 1 suffices for a summary.
         here: whether the run is to be on this machine, whose memory must then suffice.
+        grid: that of a nest, in place of the one that [grid] describes.
     """
     made = Assembly(draft, draft.sections.get("output"))
     if made.section("grid") is None:
         return made
-    made.grid = made.attempt(("grid",), made.section("grid").build)
+    made.grid = made.attempt(("grid",), made.section("grid").build) if grid is None else grid
     if made.grid is None:
         return made
     made.attempt(("grid",), _check_memory if here or is_evaluated_whole(made.grid) else _check_tile, made, ranks)

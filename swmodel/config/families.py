@@ -79,7 +79,8 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
         made.mistakes += _renamed(mistakes_between(sections_here), sections[k], k)
         if draft.mistakes or made.mistakes:
             continue
-        own = assemble(dataclasses.replace(draft, sections=sections_here, mistakes=()), *arguments, **options)
+        here = dataclasses.replace(draft, sections=sections_here, mistakes=())
+        own = assemble(here, *arguments, grid=place.grid(around), **options)
         made.mistakes += _renamed(own.mistakes, sections[k], k, others=True)
         made.nests += (NestAssembly(nest, place, own, tuple(g for g in grids if grids[g] == name)),)
     return made

@@ -8,7 +8,7 @@ that a Cartesian grid stores no columns. All of this is host arithmetic in float
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -79,6 +79,10 @@ class Grid(abc.ABC):
     def y_centres(self) -> np.ndarray:
         """(ny,) centres of the cells along y, likewise."""
         return 0.5 * (self.y_edges[1:] + self.y_edges[:-1])
+
+    def known(self, x: np.ndarray) -> np.ndarray:
+        """x as functions of the coordinates get it: longitudes of a nest are those of the outermost grid."""
+        return x
 
     def turned(self, x: Any) -> Any:
         """Longitudes, turned by whole circles to those of the grid; x of a plane as it is."""
@@ -179,6 +183,20 @@ class SphericalGrid(Grid):
     radius: float = declared(Number(None, "m", above=0.0), default=EARTH_RADIUS, doc="of the sphere")
 
     spherical = True
+    first_longitude: ClassVar[float | None] = None  # of the outermost grid, in a nest across its seam
+
+    def with_longitudes_of(self, outer: "SphericalGrid") -> Self:
+        """This grid, a nest in another one, at which functions of the coordinates get that one's longitudes."""
+        first = outer.longitude[0] if outer.first_longitude is None else outer.first_longitude
+        inside = first <= self.longitude[0] and self.longitude[1] <= first + CIRCLE
+        if not inside and (outer.periodic_x or outer.first_longitude is not None):
+            object.__setattr__(self, "first_longitude", first)
+        return self
+
+    def known(self, x: np.ndarray) -> np.ndarray:
+        if self.first_longitude is None:
+            return x
+        return x - CIRCLE * (np.ceil((x - self.first_longitude) / CIRCLE) - 1.0)
 
     def __post_init__(self):
         check_fields(self)

@@ -80,7 +80,8 @@ class Formula(GridValues):
         self.shape = grid.shape
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
-        values = self._numbers(self.grid.coordinates(self.position, rows, columns))
+        x, y = self.grid.coordinates(self.position, rows, columns)
+        values = self._numbers((self.grid.known(x), y))
         shape = rows.stop - rows.start, columns.stop - columns.start
         if values.ndim == 2:  # a function that returns an array of the whole grid for any coordinates
             whole = [n == have != wanted for n, have, wanted in zip(self.shape, values.shape, shape)]

@@ -23,7 +23,6 @@ rounding. The content of a tracer changes likewise, by the same correction with 
 level surface at rest stays so, over any depth, since every formula gives a mean of wet elevations.
 """
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -38,11 +37,11 @@ from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import pytree, static
 from ..models.shallow_water import ShallowWater
-from ..parallel.boxes import collect
+from ..parallel.boxes import collect, joined
 from ..stencils.expressions import cells
 from ..stencils.native import interpolate
 from ..stepping.steps import Carry, StepLoop
-from .edges import LEAST, ON_FACES, Edges, along_border, coarse, coverage, mask_of, strips_at
+from .edges import LEAST, ON_FACES, Edges, along_border, coarse, coverage, means_in, sums_of_blocks
 from .interpolation import weights_of
 from .nest import Place
 
@@ -80,9 +79,10 @@ class Border:
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
         level: for each side, m_i / sum w m on the nest's cells in the frame, where the outer coast does not move.
         means: {"h", "u" or "v": weights on the nest's cells in the box, whose sums over outer cells are means}.
-        covered: {"h", "u" or "v": the outer cells and faces in the box that take these means}.
-        lengths, outer_lengths: for each side, the lengths of the faces of both grids on the border [m].
-        outer_area: for each side, the areas of the outer cells next to the box [m2].
+        covered: {"h", "u" or "v": the outer cells and faces in each Part of the box that take these means}.
+        lengths: for each side, the lengths of the nest's faces on the border [m].
+        outer_lengths, outer_area: for each Part of each side, the lengths of the outer grid's faces on the border [m],
+            and the areas of the outer cells next to the box [m2].
     """
 
     edges: Edges = static()
@@ -95,10 +95,10 @@ class Border:
     outer_mask: dict[str, jax.Array]
     level: list[jax.Array]
     means: dict[str, jax.Array]
-    covered: dict[str, jax.Array]
+    covered: dict[str, list[jax.Array]]
     lengths: list[jax.Array]
-    outer_lengths: list[jax.Array]
-    outer_area: list[jax.Array]
+    outer_lengths: list[list[jax.Array]]
+    outer_area: list[list[jax.Array]]
 
     @staticmethod
     def between(outer: ShallowWater, inner: ShallowWater, place: Place, two_way: bool) -> "Border":
@@ -123,29 +123,27 @@ class Border:
 
     # -- what passes the border ----------------------------------------------------------------------------------------
 
-    def passed(self, loop: StepLoop, passed: Mapping[str, jax.Array], of_nest: bool) -> list[jax.Array]:
-        """What passed a two-way border in a step of one of both grids, of `StepLoop.counted_step`.
+    def passed(self, loop: StepLoop, passed: Mapping[str, jax.Array]) -> list[jax.Array]:
+        """What passed a two-way border in a step of the nest, of `StepLoop.counted_step`.
 
         For each side (n, rows, columns) of what is `counted` there, per unit width.
         """
-        strips, found = dict(loop.equations.counted), []
-        for k, (at, shape) in enumerate(self._faces(of_nest)):
-            each = self.counted[k // 2]
-            every = strips[each[0]]
-            first = cells(every[: every.index((at, shape))])
-            own = slice(first, first + math.prod(shape))
-            found.append(jnp.stack([passed[x.name][own].reshape(shape) for x in each]))
-        return found
+        return [
+            self._strip(loop, passed, k // 2, part) for k, part in enumerate(self.edges.faces if self.two_way else [])
+        ]
 
     def nothing_passed(self) -> list[jax.Array]:
-        """`passed` of the nest before its first step in one of the outer grid."""
+        """`passed` before the nest's first step in one of the outer grid."""
         n, dtype = len(self.counted[0]), self.lengths[0].dtype
-        return [jnp.zeros((n, *shape), dtype) for _, shape in self._faces(of_nest=True)]
+        return [jnp.zeros((n, *part.shape), dtype) for part in (self.edges.faces if self.two_way else [])]
 
-    def _faces(self, of_nest):
-        """For each side of a two-way border the (place, shape) of its faces in the tile of one of both grids."""
-        parts = self.edges.faces if of_nest else self.edges.outer_faces
-        return strips_at(parts, "v") + strips_at(parts, "u") if self.two_way else ()
+    def _strip(self, loop, passed, axis, part):
+        """(n, rows, columns) of what is counted in a Part of a border along an axis, 0 for y and 1 for x."""
+        each = self.counted[axis]
+        every = dict(loop.equations.counted)[each[0]]
+        first = cells(every[: every.index((part.at, part.shape))])
+        own = slice(first, first + math.prod(part.shape))
+        return jnp.stack([passed[x.name][own].reshape(part.shape) for x in each])
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
@@ -156,21 +154,24 @@ class Border:
 
         With what `passed` in the step before, of `StepLoop.counted_step`, they hold what passed a two-way border.
         """
-        carry, strips = loop.read(carry, self._names, self.edges.ring)
-        flow, carried = [], []
-        for part, strip in zip(self.edges.ring, strips, strict=True):
-            values = dict(zip(self._names, strip, strict=True))
-            wet = _where_wet(loop, values["eta"], step, part, self.outer_mask["h"][part.slices])
-            values = _converted("shown", loop, values, step, part)
-            planes = [wet * values[name] if at == "h" else values[name] for name, at in self.fields]
-            flow.append(jnp.stack(planes + ([wet] if loop.equations.film is not None else [])))
-        parts = list(zip(self.edges.ring, flow, strict=True))
+        carry, strips = loop.read(carry, self._names, [part for parts in self.edges.ring for part in parts])
+        boxes, strip = [], iter(strips)
+        for parts in self.edges.ring:
+            boxes.append(joined([(part, self._flow(loop, next(strip), step, part)) for part in parts]))
         if passed is not None and self.two_way:
-            each = zip(self.outer_lengths, self.passed(loop, passed, of_nest=False), strict=True)
-            carried = [length[None] * strip for length, strip in each]
-            parts += zip(self.edges.outer_faces, carried, strict=True)
-        boxes = collect(parts, self.communicator)
-        return carry, OuterValues(boxes[: len(flow)], boxes[len(flow) :])
+            for k, (parts, lengths) in enumerate(zip(self.edges.outer_faces, self.outer_lengths, strict=True)):
+                carried = (x[None] * self._strip(loop, passed, k // 2, y) for x, y in zip(lengths, parts, strict=True))
+                boxes.append(joined(list(zip(parts, carried, strict=True))))
+        whole = collect(boxes, self.communicator)
+        return carry, OuterValues(whole[:4], whole[4:])
+
+    def _flow(self, loop, strip, step, part):
+        """The flow of OuterValues in a Part of the outer grid, of a strip that was read there."""
+        values = dict(zip(self._names, strip, strict=True))
+        wet = _where_wet(loop, values["eta"], step, part, self.outer_mask["h"][part.slices])
+        values = _converted("shown", loop, values, step, part)
+        planes = [wet * values[name] if at == "h" else values[name] for name, at in self.fields]
+        return jnp.stack(planes + ([wet] if loop.equations.film is not None else []))
 
     @property
     def _names(self):
@@ -225,9 +226,10 @@ class Border:
             x: (my, mx) of the outer tile, at `position` "h", "u" or "v".
             of_water: whether it counts in water alone, as the elevation in the frame, and is 0 on the nest's land.
         """
-        part, mask = self.edges.whole, self.outer_mask[position]
-        values = jnp.stack([x * mask, mask] if of_water else [x])[(slice(None), *part.slices)]
-        (box,) = collect([(part, values)], self.communicator)
+        mask = self.outer_mask[position]
+        values = jnp.stack([x * mask, mask] if of_water else [x])
+        parts = [(part, values[(slice(None), *part.slices)]) for part in self.edges.whole]
+        (box,) = collect([joined(parts)], self.communicator)
         fine = self._linear(box, position * len(box), self.edges.inner.slices)
         if of_water and position == "h":
             return self.mask["h"] * jnp.where(fine[1] > LEAST, _quotient(*fine), 0.0)
@@ -254,9 +256,20 @@ class Border:
         """
         loop, carry, step = outer
         inner, means, carried = self._inner_values(*nest, passed)
-        part, at, equations = self.edges.outer_box, self._given_back, loop.equations
-        covered = self.covered | {"all": self.covered["h"]}
-        means = {name: x[0][part.box_slices] for name, x in means.items()}
+        parts, values = self.edges.outer_box, []
+        carry, old = loop.read(carry, [*self._given_back], parts)
+        for k, (part, before) in enumerate(zip(parts, old, strict=True)):
+            covered = {at: each[k] for at, each in self.covered.items()}
+            here = {name: x[0][part.box_slices] for name, x in means.items()}
+            values.append(self._with_means(loop, step, part, covered, here, before))
+        carry = loop.write(carry, [*self._given_back], parts, values)
+        differences = [outer - own for outer, own in zip(after.carried, carried, strict=True)]
+        return self._refluxed(loop, carry, step, differences), inner
+
+    def _with_means(self, loop, step, part, covered, means, old):
+        """(n, rows, columns) of the fields in a Part of the outer grid's box, those `covered` with the nest's means."""
+        at, equations = self._given_back, loop.equations
+        covered = covered | {"all": covered["h"]}
         if (weight := means.get("weight")) is not None:
             means = {name: _quotient(x, weight) if at.get(name, "h") == "h" else x for name, x in means.items()}
             covered["h"] = jnp.where(weight > 0, covered["h"], 0.0)
@@ -265,19 +278,16 @@ class Border:
         means |= shown
         means["eta"] = self._above_bed(loop, means["eta"], step, part)
         means = _converted("stored", loop, means, step, part)
-        carry, (old,) = loop.read(carry, [*at], [part])
-        new = [jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(at, old, strict=True)]
-        carry = loop.write(carry, [*at], [part], [jnp.stack(new)])
-        differences = [outer - own for outer, own in zip(after.carried, carried, strict=True)]
-        return self._refluxed(loop, carry, step, differences), inner
+        return jnp.stack([jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(at, old, strict=True)])
 
     def _refluxed(self, loop, carry, step, differences):
         """The outer grid's carry with the `differences` of what both grids carried through each side of the border."""
-        adjacent, equations = self.edges.adjacent, loop.equations
-        names = [name for name, at in self.fields if at == "h"]
+        equations, names = loop.equations, [name for name, at in self.fields if at == "h"]
+        sides, adjacent = zip(*((k, part) for k, parts in enumerate(self.edges.adjacent) for part in parts))
+        areas = [area for each in self.outer_area for area in each]
         carry, old = loop.read(carry, names, adjacent)
         values, layers = [], len(equations.names_of_layers)
-        for k, (side, strip, area) in enumerate(zip(adjacent, old, self.outer_area, strict=True)):
+        for k, side, strip, area in zip(sides, adjacent, old, areas, strict=True):
             gained = [(x * (1 - k % 2 * 2))[side.box_slices] / area for x in differences[k]]
             rises = [*equations.sums(gained[:layers]), *gained[layers:]]
             new = {name: x + rise for name, x, rise in zip(names, strip, rises, strict=True)}
@@ -310,14 +320,17 @@ class Border:
         planes = {name: weights[at.get(name, "h")] * x for name, x in fields.items()}
         if loop.equations.film is not None:
             planes["weight"] = weights["h"]
-        sums = {name: _sums(x, lead, (ratio, ratio), ON_FACES.get(at.get(name, ""), ())) for name, x in planes.items()}
+        sums = {
+            name: sums_of_blocks(x, lead, (ratio, ratio), ON_FACES.get(at.get(name, ""), ()))
+            for name, x in planes.items()
+        }
         sums, carry = loop.after(sums, carry)
         blocks = coarse(part, (ratio, ratio))
         parts = [(blocks, x[None]) for x in sums.values()]
         carried = [length[None] * strip for length, strip in zip(self.lengths, passed, strict=True)]
         for side, strips, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
             lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
-            parts.append((coarse(side, ratios), _sums(strips, lead, ratios, ())))
+            parts.append((coarse(side, ratios), sums_of_blocks(strips, lead, ratios, ())))
         boxes = collect(parts, self.communicator)
         return carry, dict(zip(sums, boxes, strict=False)), boxes[len(sums) :]
 
@@ -351,22 +364,6 @@ def _quotient(total, weight):
     return jnp.where(some, total, 0.0) / jnp.where(some, weight, 1.0)
 
 
-def _sums(x, lead, ratios, last):
-    """Sums of x (..., rows, columns) over blocks of `ratios` cells, the first of which begins `lead` cells before x.
-
-    Along axes in `last` they are the last values of blocks.
-    """
-    for each, (before, n) in enumerate(zip(lead, ratios, strict=True)):
-        axis, margins = x.ndim - 2 + each, [(0, 0)] * x.ndim
-        margins[axis] = before, -(before + x.shape[axis]) % n
-        x = jnp.pad(x, margins)
-        parts = range(n - 1, n) if each in last else range(n)
-        x = functools.reduce(
-            jnp.add, [jax.lax.slice_in_dim(x, k, x.shape[axis], stride=n, axis=axis) for k in parts if x.size] or [x]
-        )
-    return x
-
-
 def _on_rank(outer, inner, place, two_way, rank):
     """The Border on a rank, of host arrays."""
     edges = Edges(place, outer.decomposition.tile(rank), inner.decomposition.tile(rank))
@@ -376,16 +373,20 @@ def _on_rank(outer, inner, place, two_way, rank):
     level = []
     for k, (strip, part) in enumerate(zip(edges.place_of_ring, edges.frame, strict=True)):
         rows, columns = (weights_of(np.arange(n * place.ratio), n, place.ratio) for n in strip[1])
-        weight = (rows @ mask_of(outer, "h", *strip) @ columns.T)[edges.under_ring(k)]
+        sea = place.of_outer(outer.sea_floor.mask("h"), strip).astype(float)
+        weight = (rows @ sea @ columns.T)[edges.under_ring(k)]
         level.append(np.where(weight > LEAST, mask["h"][part.slices], 0.0) / np.where(weight > LEAST, weight, 1.0))
-    pairs = {p: coverage(inner, p, edges) for p in "huv"}
+    covered = {
+        p: [x * outer_mask[p][part.slices] for x, part in zip(coverage(inner, p, edges), edges.outer_box, strict=True)]
+        for p in "huv"
+    }
     arrays: Any = (
         mask,
         outer_mask,
         level,
-        {p: weights for p, (weights, _) in pairs.items()},
-        {p: inside * outer_mask[p][edges.outer_box.slices] for p, (_, inside) in pairs.items()},
-        along_border(inner.grid, edges.inner, edges.faces),
+        {p: means_in(inner, p, edges) for p in "huv"},
+        covered,
+        [x for (x,) in along_border(inner.grid, edges.inner, [[part] for part in edges.faces])],
         along_border(outer.grid, edges.outer, edges.outer_faces),
         along_border(outer.grid, edges.outer, edges.adjacent, area=True),
     )

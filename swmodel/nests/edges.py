@@ -1,13 +1,16 @@
 """Where a nest's tile and the tile of the grid around it meet their border, and what is constant there.
 
 Lists of four are of the southern, northern, western and eastern side of the box. A face has the number of the cell
-before it.
+before it. A box of the outer grid has several Parts in a tile where the box lies across the seam of a grid that goes
+round the Earth.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.transported import Passage, passages
@@ -16,15 +19,24 @@ from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import Part
 from ..parallel.decomposition import Tile
 from ..stencils.expressions import Strips
-from .nest import Nest, Place
+from .nest import Nest, Place, Rectangle
 
-__all__ = ["LEAST", "ON_FACES", "Edges", "along_border", "coarse", "counted", "coverage", "mask_of", "strips_at"]
+__all__ = [
+    "LEAST",
+    "ON_FACES",
+    "Edges",
+    "along_border",
+    "coarse",
+    "counted",
+    "coverage",
+    "means_in",
+    "strips_at",
+    "sums_of_blocks",
+]
 
 LEAST = 1e-6  # the least sum of weights of wet cells from which a value is taken
 ON_FACES = {"h": (), "u": (1,), "v": (0,)}  # axes along which the last of a nest's faces in a cell lies on its face
 LENGTHS = "dx_v", "dx_v", "dy_u", "dy_u"  # of the faces on the border
-
-Rectangle: TypeAlias = tuple[tuple[int, int], tuple[int, int]]  # global (row, column) of the first cell, and the shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +52,18 @@ class Edges:
     outer: Tile
     inner: Tile
 
-    @property
-    def whole(self) -> Part:
-        """The outer cells of box and frame."""
-        return Part.of(self.place.corner, self.place.shape, self.outer)
+    def _in_outer(self, corner: tuple[int, int], shape: tuple[int, int]) -> list[Part]:
+        return Part.all_of(corner, shape, self.outer, self.place.turn)
 
     @property
-    def ring(self) -> list[Part]:
+    def whole(self) -> list[Part]:
+        """The outer cells of box and frame."""
+        return self._in_outer(self.place.corner, self.place.shape)
+
+    @property
+    def ring(self) -> list[list[Part]]:
         """For each side the outer cells from which the frame takes its values, with those around them."""
-        return [Part.of(*strip, self.outer) for strip in self.place_of_ring]
+        return [self._in_outer(*strip) for strip in self.place_of_ring]
 
     @property
     def place_of_ring(self) -> list[Rectangle]:
@@ -73,9 +88,9 @@ class Edges:
         return Part.of(*_rectangle(*self.place.nest_box), self.inner)
 
     @property
-    def outer_box(self) -> Part:
+    def outer_box(self) -> list[Part]:
         """The outer cells in the box."""
-        return Part.of(*_rectangle(self.place.rows, self.place.columns), self.outer)
+        return self._in_outer(*_rectangle(self.place.rows, self.place.columns))
 
     @property
     def faces(self) -> list[Part]:
@@ -83,14 +98,14 @@ class Edges:
         return [Part.of(*strip, self.inner) for strip in _faces(*self.place.nest_box)]
 
     @property
-    def outer_faces(self) -> list[Part]:
+    def outer_faces(self) -> list[list[Part]]:
         """For each side the outer grid's faces on the border."""
-        return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns)]
+        return [self._in_outer(*strip) for strip in _faces(self.place.rows, self.place.columns)]
 
     @property
-    def adjacent(self) -> list[Part]:
+    def adjacent(self) -> list[list[Part]]:
         """For each side the outer cells next to the box, outside of it."""
-        return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns, outside=1)]
+        return [self._in_outer(*strip) for strip in _faces(self.place.rows, self.place.columns, outside=1)]
 
 
 def _rectangle(rows, columns) -> Rectangle:
@@ -111,9 +126,10 @@ def _faces(rows, columns, outside=0) -> list[Rectangle]:
     return [((j - 1, i), (1, nx)), ((north, i), (1, nx)), ((j, i - 1), (ny, 1)), ((j, east), (ny, 1))]
 
 
-def strips_at(parts: Sequence[Part], position: str) -> Strips:
+def strips_at(sides: Sequence[Sequence[Part]], position: str) -> Strips:
     """The strips of a tile that lie on the western and eastern side ("u"), or on the southern and northern one."""
-    return tuple((part.at, part.shape) for part in (parts[2:] if position == "u" else parts[:2]))
+    here = sides[2:] if position == "u" else sides[:2]
+    return tuple((part.at, part.shape) for parts in here for part in parts)
 
 
 def counted(
@@ -131,8 +147,8 @@ def counted(
         outer = nest.inside or ""
         if nest.two_way and name in (inner, outer):
             edges = Edges(places[inner], *(models[x].decomposition.tile(rank) for x in (outer, inner)))
-            borders.append(edges.faces if name == inner else edges.outer_faces)
-    strips = {at: tuple(strip for parts in borders for strip in strips_at(parts, at)) for at in "uv"}
+            borders.append([[part] for part in edges.faces] if name == inner else edges.outer_faces)
+    strips = {at: tuple(strip for sides in borders for strip in strips_at(sides, at)) for at in "uv"}
     return tuple((passage, strips[at]) for at in "uv" for passage in passages(system, at)) if borders else ()
 
 
@@ -144,41 +160,54 @@ def coarse(part: Part, ratios: Sequence[int]) -> Part:
     return Part(box, within, within, (rows, columns))
 
 
+def sums_of_blocks(x: jax.Array, lead: Sequence[int], ratios: Sequence[int], last: Sequence[int]) -> jax.Array:
+    """Sums of x (..., rows, columns) over blocks of `ratios` cells, the first of which begins `lead` cells before x.
+
+    Along axes in `last` they are the last values of blocks.
+    """
+    for each, (before, n) in enumerate(zip(lead, ratios, strict=True)):
+        axis, margins = x.ndim - 2 + each, [(0, 0)] * x.ndim
+        margins[axis] = before, -(before + x.shape[axis]) % n
+        x = jnp.pad(x, margins)
+        parts = range(n - 1, n) if each in last else range(n)
+        x = functools.reduce(
+            jnp.add, [jax.lax.slice_in_dim(x, k, x.shape[axis], stride=n, axis=axis) for k in parts if x.size] or [x]
+        )
+    return x
+
+
 # -- what is constant --------------------------------------------------------------------------------------------------
 
 
-def along_border(grid: Grid, tile: Tile, parts: list[Part], area: bool = False) -> list[np.ndarray]:
+def along_border(grid: Grid, tile: Tile, sides: list[list[Part]], area: bool = False) -> list[list[np.ndarray]]:
     """For each side the lengths of faces on the border [m], or the areas of cells [m2], in Parts of a tile."""
     found = []
-    for part, name in zip(parts, ("area_h",) * 4 if area else LENGTHS, strict=True):
-        rows = tile.j0 + part.at[0] + np.arange(part.shape[0])
-        found.append(np.broadcast_to(grid.metrics(rows)[name], part.shape))
+    for parts, name in zip(sides, ("area_h",) * 4 if area else LENGTHS, strict=True):
+        rows = [tile.j0 + part.at[0] + np.arange(part.shape[0]) for part in parts]
+        found.append([np.broadcast_to(grid.metrics(row)[name], x.shape) for row, x in zip(rows, parts, strict=True)])
     return found
 
 
-def mask_of(model: ShallowWater, position: str, corner: tuple[int, int], shape: tuple[int, int]) -> np.ndarray:
-    """(rows, columns) of the mask at "h", "u" or "v" in a rectangle of a whole grid, 1 or 0."""
-    if 0 in shape:
-        return np.zeros(shape)
-    rows, columns = (slice(first, first + n) for first, n in zip(corner, shape, strict=True))
-    return np.asarray(model.sea_floor.mask(position).block(rows, columns), float)
+def means_in(inner: ShallowWater, position: str, edges: Edges) -> np.ndarray:
+    """Weights of the nest's cells or faces in `edges.box`, whose sums in outer cells are means.
 
-
-def coverage(inner: ShallowWater, position: str, edges: Edges) -> tuple[np.ndarray, np.ndarray]:
-    """(weights of the nest's cells or faces in `edges.box`, whose sums in outer cells are means; where these are).
-
-    The weights are areas of wet cells, or lengths of wet faces on outer faces, over their sums. The second are 1 in
-    those cells or faces of `edges.outer_box` that have wet ones of the nest and are none of the border, else 0.
+    They are areas of wet cells, or lengths of wet faces on outer faces, over their sums.
     """
-    part, ratio = edges.outer_box, edges.place.ratio
-    weights, _ = _weights(inner, position, edges, edges.box.within, edges.box.shape)
-    within, shape = (tuple(ratio * n for n in pair) for pair in (part.within, part.shape))
-    _, sums = _weights(inner, position, edges, within, shape)
-    on_border = [
-        np.arange(n) == n - 1 if axis in ON_FACES[position] else np.zeros(n) for axis, n in enumerate(part.box)
-    ]
-    inside = np.logical_not(np.logical_or(on_border[0][:, None], on_border[1]))
-    return weights, (sums > 0) * inside[part.box_slices]
+    return _weights(inner, position, edges, edges.box.within, edges.box.shape)[0]
+
+
+def coverage(inner: ShallowWater, position: str, edges: Edges) -> list[np.ndarray]:
+    """1 in cells or faces of `edges.outer_box` that have wet ones of the nest and are none of the border, else 0."""
+    found = []
+    for part in edges.outer_box:
+        within, shape = (tuple(edges.place.ratio * n for n in pair) for pair in (part.within, part.shape))
+        _, sums = _weights(inner, position, edges, within, shape)
+        on_border = [
+            np.arange(n) == n - 1 if axis in ON_FACES[position] else np.zeros(n) for axis, n in enumerate(part.box)
+        ]
+        inside = np.logical_not(np.logical_or(on_border[0][:, None], on_border[1]))
+        found.append((sums > 0) * inside[part.box_slices])
+    return found
 
 
 def _weights(inner, position, edges, within, shape):
@@ -188,7 +217,9 @@ def _weights(inner, position, edges, within, shape):
     down, across = (-(-(a + n) // ratio) for a, n in zip(lead, shape, strict=True))
     corner, wide = (rows[0] + within[0] - lead[0], columns[0] + within[1] - lead[1]), (down * ratio, across * ratio)
     metric = inner.grid.metrics(corner[0] + np.arange(wide[0]))[{"h": "area_h", "u": "dy_u", "v": "dx_v"}[position]]
-    x = (mask_of(inner, position, corner, wide) * metric).reshape(down, ratio, across, ratio)
+    cells = (slice(first, first + n) for first, n in zip(corner, wide, strict=True))
+    mask = inner.sea_floor.mask(position).block(*cells) if all(wide) else np.zeros(wide)
+    x = (mask * metric).reshape(down, ratio, across, ratio)
     for axis in ON_FACES[position]:
         x = x * (np.arange(ratio) == ratio - 1).reshape((-1, 1, 1) if axis == 0 else (-1,))
     sums = x.sum((1, 3), keepdims=True)

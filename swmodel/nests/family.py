@@ -338,8 +338,8 @@ class Family:
             counts = np.kron(place.covered, np.ones((place.ratio, place.ratio), bool))
         for other, nest in self.nests.items():
             if (among is None or other in among) and (nest.inside or "") == name:
-                (j0, j1), (i0, i1) = self.places[other].rows, self.places[other].columns
-                counts[j0:j1, i0:i1] = False
+                rows, columns = (np.arange(*x) for x in (self.places[other].rows, self.places[other].columns))
+                counts[np.ix_(rows, columns % counts.shape[1])] = False
         return counts
 
     def volume(self, states: Mapping[str, State], layer: int = 0) -> float:

@@ -95,7 +95,7 @@ def depth_of(nest: Nest, place: Place, outer: Any, domain: Domain, wetting: Any)
     """
     if outer.sea_floor.bed is not None or getattr(nest.depth, "bed", None) is not None:
         raise ConfigError("nested grids have cells with even beds alone; leave subgrid of bathymetries out.")
-    each, outer_wet = np.ones((place.ratio, place.ratio)), outer.sea_floor.wet.block(*place.box_slices)
+    each, outer_wet = np.ones((place.ratio, place.ratio)), place.of_outer(outer.sea_floor.wet)
     if nest.depth is None:
         depth = _interpolated(outer.sea_floor, place, outer.wetting is None)
         wet = np.kron(outer_wet, each) > 0
@@ -114,7 +114,7 @@ def blended(nest: Nest, place: Place, floor: Any, depth: np.ndarray, wet: np.nda
     """
     if not nest.blend:
         return depth
-    outer, sea = (x.block(*place.box_slices) for x in (floor.depth, floor.wet))
+    outer, sea = (place.of_outer(x) for x in (floor.depth, floor.wet))
     (ny, nx), ratio = place.shape, place.ratio
     inside = [np.minimum(k, n - 1 - k) - place.frame for k, n in ((np.arange(ny), ny), (np.arange(nx), nx))]
     weight = np.clip(np.minimum(inside[0][:, None], inside[1]) / nest.blend, 0.0, 1.0)
@@ -128,7 +128,7 @@ def difference(place: Place, floor: Any, depth: np.ndarray, wet: np.ndarray) -> 
     """The largest relative difference of the nest's depths, means over outer cells, along the border, and the outer
     ones."""
     (ny, nx), ratio, edge = place.shape, place.ratio, place.frame + BESIDE
-    outer = floor.depth.block(*place.box_slices)
+    outer = place.of_outer(floor.depth)
     blocks = (ny, ratio, nx, ratio)
     mean, sea = depth.reshape(blocks).mean(axis=(1, 3)), wet.reshape(blocks).all(axis=(1, 3)) & (outer > 0)
     sea[edge:-edge, edge:-edge] = False
@@ -148,5 +148,5 @@ def warn_of_difference(name: str, largest: float) -> None:
 
 def _interpolated(floor, place, fixed):
     """The outer depth [m], bilinear between the centres of wet cells, or with wetting (not `fixed`) of all cells."""
-    depth, wet = floor.depth.block(*place.box_slices), floor.wet.block(*place.box_slices).astype(float)
+    depth, wet = place.of_outer(floor.depth), place.of_outer(floor.wet).astype(float)
     return interpolated_of(wet if fixed else np.ones_like(wet), depth, place.ratio)

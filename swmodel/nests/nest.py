@@ -9,19 +9,21 @@
 """
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
-from ..grids.grid import Grid, limits_on
+from ..grids.grid import CIRCLE, Grid, limits_on, turned
 from ..grids.windows import GridValues
 
-__all__ = ["Nest", "Place", "finest"]
+__all__ = ["Nest", "Place", "Rectangle", "finest"]
 
+Rectangle: TypeAlias = tuple[tuple[int, int], tuple[int, int]]  # global (row, column) of the first cell, and the shape
 LEAST = 4  # cells of the outer grid along a side of a box
 
 
@@ -33,12 +35,15 @@ class Place:
         rows, columns: (first, last + 1) cells of the box in the outer grid.
         ratio: the number of the nest's cells along a side of an outer one.
         frame: the width of the frame, in cells of the outer grid.
+        turn: the number of the outer grid's columns if it goes round the Earth, else 0. Columns of boxes across its
+            seam are numbered on beyond it: i and i + turn are one column.
     """
 
     rows: tuple[int, int]
     columns: tuple[int, int]
     ratio: int
     frame: int
+    turn: int = 0
 
     @property
     def width(self) -> int:
@@ -67,15 +72,21 @@ class Place:
         rows, columns = ((self.width, n - self.width) for n in self.nest_shape)
         return rows, columns
 
-    @property
-    def box_slices(self) -> tuple[slice, slice]:
-        """The rows and columns of the outer grid in box and frame."""
-        (j, i), (ny, nx) = self.corner, self.shape
-        return slice(j, j + ny), slice(i, i + nx)
+    def of_outer(self, values: GridValues, rectangle: Rectangle | None = None) -> np.ndarray:
+        """(rows, columns) of the outer grid's values in box and frame, or in another rectangle."""
+        (j, i), (ny, nx) = rectangle or (self.corner, self.shape)
+        rows, turn = slice(j, j + ny), self.turn
+        if not turn:
+            return values.block(rows, slice(i, i + nx))
+        ends = [i, *range(turn * (i // turn + 1), i + nx, turn), i + nx]
+        pieces = [values.block(rows, slice(a % turn, a % turn + b - a)) for a, b in itertools.pairwise(ends)]
+        return np.concatenate(pieces, axis=1)
 
-    def of_outer(self, values: GridValues | np.ndarray) -> np.ndarray:
-        """(rows, columns) of the outer grid's values in box and frame."""
-        return values[self.box_slices] if isinstance(values, np.ndarray) else values.block(*self.box_slices)
+    def has(self, cell: tuple[int, int]) -> bool:
+        """Whether the box has the outer grid's cell (row, column)."""
+        row, column = cell[0] - self.rows[0], cell[1] - self.columns[0]
+        column = column % self.turn if self.turn else column
+        return 0 <= row < self.rows[1] - self.rows[0] and 0 <= column < self.columns[1] - self.columns[0]
 
     @property
     def covered(self) -> np.ndarray:
@@ -87,16 +98,29 @@ class Place:
     def grid(self, outer: Grid) -> Grid:
         """The nest's Grid, of box and frame."""
         (j, i), (ny, nx) = self.corner, self.shape
-        x = float(outer.x_edges[i]), float(outer.x_edges[i + nx])
-        y = float(outer.y_edges[j]), float(outer.y_edges[j + ny])
+        x, y = self._x(outer, i, i + nx), (float(outer.y_edges[j]), float(outer.y_edges[j + ny]))
         names = ("longitude", "latitude") if outer.spherical else ("x", "y")
         sizes = {"nx": nx * self.ratio, "ny": ny * self.ratio, "periodic": ""}
-        return dataclasses.replace(outer, **sizes, **dict(zip(names, (x, y))))  # pyright: ignore[reportArgumentType]
+        found = dataclasses.replace(outer, **sizes, **dict(zip(names, (x, y))))  # pyright: ignore[reportArgumentType]
+        return found.with_longitudes_of(outer) if outer.spherical else found
 
     def box(self, outer: Grid) -> tuple[tuple[float, float], tuple[float, float]]:
         """((west, east), (south, north)) of the box, in the grid's coordinates."""
-        x, y = outer.x_edges[list(self.columns)], outer.y_edges[list(self.rows)]
-        return (float(x[0]), float(x[1])), (float(y[0]), float(y[1]))
+        y = outer.y_edges[list(self.rows)]
+        return self._x(outer, *self.columns), (float(y[0]), float(y[1]))
+
+    def _x(self, outer, *columns):
+        """x of the western ends of outer columns, which may lie beyond the ends of the grid."""
+        n = self.turn or outer.nx
+        turns = [(i - (i == n)) // n for i in columns]
+        return tuple(float(outer.x_edges[i - k * n]) + CIRCLE * k for i, k in zip(columns, turns, strict=True))
+
+    def is_apart_from(self, other: "Place") -> bool:
+        """Whether a cell of the outer grid lies between both boxes."""
+        (a, b), (c, d) = self.columns, other.columns
+        turn = self.turn
+        above_or_below = self.rows[1] < other.rows[0] or other.rows[1] < self.rows[0]
+        return above_or_below or ((b - a < (c - a) % turn and d - c < (a - c) % turn) if turn else (b < c or d < a))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,13 +191,20 @@ class Nest:
             ConfigError: for a box outside of the grid, too near to its sides, or of fewer than 4 outer cells.
         """
         frame = -(-least // self.ratio)
-        ranges, x = [], limits_on(self.x, outer, f"the nest {self.name!r}")
+        turn = outer.nx if outer.spherical and outer.periodic_x else 0
+        ranges, x = [], self.x if turn else limits_on(self.x, outer, f"the nest {self.name!r}")
         for axis, limits, edges in (("y", self.y, outer.y_edges), ("x", x, outer.x_edges)):
             n, low, high = len(edges) - 1, edges[0], edges[-1]
             begin, end = edges[margin], edges[n - margin]
             first, last = (int(round((value - low) / (high - low) * n)) for value in limits)
             span = f"the nest {self.name!r} reaches from {limits[0]:g} to {limits[1]:g} along {axis}"
-            if first - frame - 1 < margin or last + frame + 1 > n - margin:
+            if turn and axis == "x":
+                if last - first + 2 * (frame + 1) > n:
+                    raise ConfigError(
+                        f"{span}, and must leave {2 * (frame + 1)} cells of the outer grid's circle; shrink it."
+                    )
+                first, last = first % n, first % n + last - first
+            elif first - frame - 1 < margin or last + frame + 1 > n - margin:
                 what = f"box of {self.inside!r}" if margin else "outer grid"
                 raise ConfigError(
                     f"{span}, and must keep {frame + 1} cells away from the ends of the {what}, at {begin:g} and "
@@ -185,7 +216,7 @@ class Nest:
                     "wider, or the outer grid finer."
                 )
             ranges.append((first, last))
-        return Place(ranges[0], ranges[1], int(self.ratio), frame)
+        return Place(ranges[0], ranges[1], int(self.ratio), frame, turn)
 
     def place_among(self, outer: Grid, least: int, others: Mapping[str, tuple["Nest", Place]]) -> Place:
         """`place` in the box of the nest around it, apart from the other nests there.
@@ -200,8 +231,7 @@ class Nest:
         """
         place = self.place(outer, least, others[self.inside][1].width if self.inside else 0)
         for name, other in ((name, where) for name, (nest, where) in others.items() if nest.inside == self.inside):
-            ranges = (place.rows, other.rows), (place.columns, other.columns)
-            if all(a[0] <= b[1] and b[0] <= a[1] for a, b in ranges):
+            if not place.is_apart_from(other):
                 raise ConfigError(
                     f"the nests {name!r} and {self.name!r} overlap, or lie next to each other; leave a cell of the "
                     "outer grid between their boxes."
@@ -221,6 +251,8 @@ def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[t
     x, name = outer.turned(x), ""
     for nest, place, around in nests:
         (west, east), (south, north) = place.box(around)
+        if outer.spherical:
+            x = turned(x, 0.5 * (west + east))
         if (nest.inside or "") == name and np.all((west <= x) & (x <= east) & (south <= y) & (y <= north)):
             name = nest.name
     return name

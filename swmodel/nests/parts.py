@@ -183,15 +183,19 @@ def forcing_in(
         ConfigError: for one that has cells in the box and others outside of it. Each grid computes the water that
             passes for itself, so that the nest would take another volume than the outer grid gives.
     """
+
+    def in_box(cell):
+        return all(first <= n < last for n, (first, last) in zip(cell, place.nest_box, strict=True))
+
     found = []
     for number, term in enumerate(forcing):
         points, who = term.points if isinstance(term, WaterForcing) else (), type(term).__name__
-        inside = [_is_in((place.rows, place.columns), who, point, *outer) for point in points]
+        inside = [_is_in(place.has, who, point, *outer) for point in points]
         if points and not any(inside):
             found.append(_Elsewhere())
             continue
         wet = grid_values(inner[1], inner[0])
-        if not all(inside) or not all(_is_in(place.nest_box, who, point, inner[0], wet) for point in points):
+        if not all(inside) or not all(_is_in(in_box, who, point, inner[0], wet) for point in points):
             raise ConfigError(
                 f"forcing.{number}, {who}: some of its cells are in the box of the nest {nest.name!r} and others are "
                 "not, so that the volumes of both grids would differ; move the box, or all cells to one side of it."
@@ -201,9 +205,9 @@ def forcing_in(
 
 
 def _is_in(box, who, point, grid, wet):
-    """Whether the water nearest to a point is in the cells of a box, ((first, last + 1) of rows, of columns)."""
+    """Whether the water nearest to a point is in a cell (row, column) for which `box` is true."""
     cell = None if cell_at(point, grid) is None else nearest_water(who, point, grid, wet)
-    return cell is not None and all(first <= n < last for n, (first, last) in zip(cell, box, strict=True))
+    return cell is not None and box(cell)
 
 
 def check_tracers(name: str, own: Sequence[Transported], outer: Sequence[Transported]) -> None:

@@ -17,7 +17,7 @@ from ..grids.grid import Grid
 from ..grids.windows import LazyRecords, Stored
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
-from ..parallel.boxes import collect
+from ..parallel.boxes import collect, joined
 from .border import Border
 from .interpolation import conserving, interpolated, interpolated_of, weights_of
 from .nest import Place
@@ -50,10 +50,10 @@ def state_from_outer(
     place, (around, own) = border.edges.place, (0.0 if uplift is None else uplift for uplift in uplifts)
     names = [*(name for name, _ in border.fields), *border.kept]
     values = jnp.stack([*(state[name] for name in names), jnp.zeros_like(state.eta) + around])
-    part = (border.edges.whole, values[(slice(None), *border.edges.whole.slices)])
+    part = joined([(part, values[(slice(None), *part.slices)]) for part in border.edges.whole])
     *values, rise = np.asarray(collect([part], border.communicator)[0], float)
     outside, ratio = dict(zip(names, values, strict=True)), place.ratio
-    depth, sea = outer.sea_floor.water.block(*place.box_slices) - rise, outer.sea_floor.wet.block(*place.box_slices)
+    depth, sea = place.of_outer(outer.sea_floor.water) - rise, place.of_outer(outer.sea_floor.wet)
     wet = sea if outer.film is None else sea & (outside["eta"] + depth > 1.5 * outer.film)
     covered, system = np.kron(wet, np.ones((ratio, ratio))) > 0, inner.system
     inside, water = (np.asarray(x) for x in (inner.sea_floor.wet, inner.sea_floor.water))
@@ -121,7 +121,8 @@ class MotionInBox:
         records = motion.values[0]
 
         def make(k: int) -> Stored:
-            values = interpolated(np.asarray(records[k], float)[self.place.box_slices], self.place.ratio)
+            record = Stored(np.asarray(records[k], float), self.outer.shape)
+            values = interpolated(self.place.of_outer(record), self.place.ratio)
             return Stored(values, domain.grid.shape)
 
         return domain.series(motion.times, LazyRecords(make, (len(motion.times), *domain.grid.shape)))

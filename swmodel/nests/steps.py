@@ -109,7 +109,7 @@ def _nest_steps(
         flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in frame]
         packed = border.fill_frame(nest.loop, packed, flow, first + k)
         carries, passed = family_step(nest, _with(carries, nest.number, (packed, monitored)), first + k)
-        return carries, [a + b for a, b in zip(sums, border.passed(nest.loop, passed, of_nest=True), strict=True)]
+        return carries, [a + b for a, b in zip(sums, border.passed(nest.loop, passed), strict=True)]
 
     return _in_groups(one, nest.period, (carries, border.nothing_passed()), steps)
 

@@ -43,6 +43,17 @@ class Part:
         within, at = ((low[0] - j, low[1] - i) for j, i in (corner, (tile.j0, tile.i0)))
         return Part(box, within, at, (high[0] - low[0], high[1] - low[1]))
 
+    @staticmethod
+    def all_of(corner: tuple[int, int], box: tuple[int, int], tile: Tile, turn: int = 0) -> "list[Part]":
+        """The Parts of a box of a grid whose columns are the same again after `turn`, 0 for never; one or more.
+
+        The numbers of the box's columns may go on beyond the grid at either end.
+        """
+        (j, i), n = corner, box[1]
+        turns = range(-(i // turn), -((i + n - 1) // turn) - 1, -1) if turn else (0,)
+        found = [Part.of((j, i + k * turn), box, tile) for k in turns]
+        return [part for part in found if 0 not in part.shape] or found[:1]
+
     @property
     def slices(self) -> tuple[slice, slice]:
         """Its rows and columns in the tile."""
@@ -58,6 +69,20 @@ def _slices(first, shape):
     return slice(first[0], first[0] + shape[0]), slice(first[1], first[1] + shape[1])
 
 
+def joined(parts: Sequence[tuple[Part, jax.Array]]) -> tuple[Part, jax.Array]:
+    """(a Part, its values) of the values (n, *part.shape) in several Parts of one box, 0 elsewhere in it."""
+    if len(parts) == 1:
+        return parts[0]
+    box = parts[0][0].box
+    return Part(box, (0, 0), (0, 0), box), sum(_padded(part, x) for part, x in parts)
+
+
+def _padded(part, x):
+    """The values (n, *part.shape) in the whole box (n, *part.box), 0 elsewhere."""
+    margins = [(a, n - m - a) for a, n, m in zip(part.within, part.box, part.shape, strict=True)]
+    return jnp.pad(x, [(0, 0), *margins])
+
+
 def collect(parts: Sequence[tuple[Part, jax.Array]], communicator: Communicator) -> list[jax.Array]:
     """The whole boxes (n, *part.box) on every rank, by one sum over all ranks.
 
@@ -67,10 +92,7 @@ def collect(parts: Sequence[tuple[Part, jax.Array]], communicator: Communicator)
     """
     if communicator.size == 1:
         return [x for _, x in parts]
-    flat = []
-    for part, x in parts:
-        margins = [(a, n - m - a) for a, n, m in zip(part.within, part.box, part.shape, strict=True)]
-        flat.append(jnp.pad(x, [(0, 0), *margins]).ravel())
+    flat = [_padded(part, x).ravel() for part, x in parts]
     whole = communicator.replicated(communicator.sum(jnp.concatenate(flat)))
     shapes = [(x.shape[0], *part.box) for part, x in parts]
     ends = np.cumsum([math.prod(shape) for shape in shapes])

@@ -28,6 +28,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import ArrayLike
 
 from ..errors import DataError, PlotError, SwmodelError
+from ..grids.grid import CIRCLE
 from ..grids.levees import read_levees
 from .files import RAISED, Mesh, experiment_of, replacing, start_of
 
@@ -242,7 +243,10 @@ def draw_boxes(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
     boxes = json.loads(dataset.attrs.get("nest_boxes", "{}"))
     for name, sides in boxes.items():
         (west, east), (south, north) = np.asarray(sides) * mesh.scale
-        axes.add_patch(Rectangle((west, south), east - west, north - south, fill=False, linewidth=0.9, zorder=5.4))
+        for turn in (0.0, -CIRCLE, CIRCLE) if mesh.periodic_x and mesh.spherical else (0.0,):
+            if turn == 0.0 or (west + turn < mesh.extent[1] and east + turn > mesh.extent[0]):  # across the seam
+                size = east - west, north - south
+                axes.add_patch(Rectangle((west + turn, south), *size, fill=False, linewidth=0.9, zorder=5.4))
         corner = {"xytext": (2, -2), "textcoords": "offset points", "va": "top", "fontsize": 7}
         axes.annotate(name, (west, north), zorder=5.4, **corner)
 

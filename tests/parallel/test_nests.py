@@ -56,6 +56,16 @@ def test_a_run_on_several_ranks_is_that_of_one(engine, layers):
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
 @pytest.mark.verify
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=COMPILED)])
+def test_a_nest_across_the_seam_of_a_globe_is_that_of_one_rank(engine):
+    stepper = sw.ForwardBackward(dt=300.0)
+    alone = nested.globe(0.0, communicator=SerialCommunicator(), engine=engine)
+    family = nested.globe(0.0, engine=engine)
+    assert_close(family, nested.final(family, stepper, 5), nested.final(alone, stepper, 5))
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
+@pytest.mark.verify
 def test_members_on_several_ranks_are_those_of_one():
     stepper = sw.ForwardBackward(dt=8.0)
     alone = sw.family_of_members(*nested.members(SerialCommunicator()))

@@ -290,9 +290,10 @@ def test_a_nest_fills_no_sea_that_continues_beyond_its_border(tmp_path):
     spit = "where((abs(x - 15e3) < 1.6e3) * (y < 22e3), 0, 200) + where(abs(x - 14.5e3) + abs(y - 12.5e3) < 500, 9, 0)"
     text = SEA.replace('"200 - 0.005 * x"', f'"{spit}", fill_lakes = true').replace("output.gauges = ", "# ")
     family, _, _ = family_of(assemble_family(read_text(text + nest(), "sea.toml", tmp_path)), "serial", None, "arrays")
-    outer, inner = (family.models[name].wet for name in ("", "a"))
-    assert not outer[12, 13:17].any() and outer[12, 12] and outer[12, 17]
-    np.testing.assert_array_equal(inner[1::3, 1::3], family.places["a"].of_outer(outer))
+    outer, inner = (family.models[name].sea_floor.wet for name in ("", "a"))
+    row = np.asarray(outer)[12]
+    assert not row[13:17].any() and row[12] and row[17]
+    np.testing.assert_array_equal(np.asarray(inner)[1::3, 1::3], family.places["a"].of_outer(outer))
 
 
 def test_check_says_where_a_sponge_has_no_effect_in_a_nest(tmp_path, command):

@@ -181,7 +181,7 @@ def test_frames_take_linear_fields_exactly(ratio):
         return jnp.stack([jnp.add.outer(2.0 * (y - dy / cells), 3.0 * (x - dx / cells)) for dy, dx in shifts])
 
     outer, nest = fields(nested.GRID.shape, 1), fields(place.nest_shape, ratio, place.corner)
-    for side, (ring, frame) in enumerate(zip(border.edges.ring, border.edges.frame, strict=True)):
+    for side, ((ring,), frame) in enumerate(zip(border.edges.ring, border.edges.frame, strict=True)):
         found = border._linear(outer[(slice(None), *ring.slices)], "huv", border.edges.under_ring(side))
         np.testing.assert_allclose(found, nest[(slice(None), *frame.slices)], rtol=1e-12)
 
@@ -482,10 +482,36 @@ def test_derivatives_of_integrate(tracer, read):
 def test_a_box_may_have_longitudes_of_the_other_convention():
     pacific = sw.SphericalGrid(40, 40, (170.0, 210.0), (-20.0, 20.0))
     box = sw.Nest("n", (178.0, 187.0), (-4.0, 4.0))
-    assert sw.Nest("n", (-182.0, -173.0), (-4.0, 4.0)).place(pacific) == box.place(pacific)
-    globe = sw.SphericalGrid(90, 40, (0.0, 360.0), (-80.0, 80.0))
-    with pytest.raises(ConfigError, match="the nest 'n' reaches across the ends of the grid's longitudes, 0 and 360"):
-        sw.Nest("n", (-20.0, 20.0), (-12.0, 12.0)).place(globe)
+    assert sw.Nest("n", (-182.0, -173.0), (-4.0, 4.0)).place(pacific, 6) == box.place(pacific, 6)
+    with pytest.raises(ConfigError, match="the nest 'n' reaches across the ends of the grid's longitudes, 170 and 210"):
+        sw.Nest("n", (-160.0, 178.0), (-4.0, 4.0)).place(pacific, 6)
+
+
+@pytest.mark.parametrize("engine", [later("arrays"), pytest.param("fused", marks=WITH_COMPILER)])
+def test_a_nest_across_the_seam_of_a_globe_is_that_on_a_globe_which_begins_elsewhere(engine, tmp_path):
+    """With a source, a river, tracers, functions of longitude, and a nest in the nest that starts later."""
+    ends = {}
+    for west in (-180.0, 0.0):
+        family = nested.globe(west, engine=engine)
+        assert [family.finest((x, 1.0)) for x in (1.0, 359.0, -18.0, 100.0)] == ["inner", "inner", "outer", ""]
+        simulation = sw.NestedSimulation(family, family.states(eta=nested.hump), sw.ForwardBackward(dt=300.0))
+        simulation["outer"].gauges(tmp_path / f"{west}.nc", {"east": (12.0, -13.0), "west": (-12.0, 13.0)})
+        before = [family.volume(simulation.states), family.content("dye", simulation.states)]
+        simulation.run(steps=3)
+        after = [family.volume(simulation.states), family.content("dye", simulation.states)]
+        ends[west] = simulation.run(steps=3)
+        assert after[0] - before[0] == pytest.approx(900.0 * 1e3, rel=1e-3)  # of the river
+        assert after[1] == pytest.approx(before[1], rel=1e-12)
+    for name, state in ends[0.0].items():
+        for field, values in state:
+            expected = np.asarray(ends[-180.0][name][field])
+            turned = np.roll(values, 24 * (not name), axis=1)
+            np.testing.assert_allclose(turned, expected, rtol=0, atol=1e-13 * np.abs(expected).max(), err_msg=field)
+    assert set(ends[0.0]) == {"", "outer", "inner"} and float(ends[0.0]["inner"].eta.max()) > 0.3
+    series = [netCDF4.Dataset(tmp_path / f"{west}.nc")["eta"][:] for west in ends]
+    np.testing.assert_allclose(*series, rtol=0, atol=1e-12)
+    with pytest.raises(ConfigError, match="must leave 8 cells of the outer grid's circle; shrink it"):
+        sw.Nest("belt", (0.0, 340.0), (-20.0, 20.0)).place(family.outer.grid, 9)
 
 
 def masks_of(model):
