@@ -75,7 +75,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
             the differences, another experiment. The simulation is then unchanged.
         ConfigError: if the time step is over the limit of the restart's state, unless the run that wrote it had this
-            step and nothing else has changed: it would have gone on, too. The simulation is then unchanged.
+            step and nothing else has changed: it would have continued, too. The simulation is then unchanged.
     """
     names = allowed_names(force)
     tile, restart = opened_together(simulation.model.domain, path, _about)
@@ -116,7 +116,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
 
 
 def _check_time_step(simulation, state, path, goes_on):
-    """`check_time_step` of a restart's state; of a run that goes on as it was, what is wrong is a warning."""
+    """`check_time_step` of a restart's state; of a run that continues unchanged, what is wrong is a warning."""
     try:
         check_time_step(simulation.model, simulation.scheme, state)
     except ConfigError as error:
