@@ -51,11 +51,9 @@ def graded_modes(
     both = jnp.stack(lax.fori_loop(0, SWEEPS, sweep, columns), axis=-1)
     scaled, turns = both[..., :count, :], both[..., count:, :]
     celerities = jnp.sqrt(jnp.sum(scaled * scaled, axis=-2))
-    order = jnp.argsort(-celerities, axis=-1)
-    left = scaled / celerities[..., None, :]
-    return jnp.take_along_axis(celerities, order, -1), *(
-        jnp.take_along_axis(x, order[..., None, :], -1) for x in (left, turns)
-    )
+    left, order = scaled / celerities[..., None, :], jnp.argsort(-celerities, axis=-1)
+    sorted_left, sorted_turns = (jnp.take_along_axis(x, order[..., None, :], -1) for x in (left, turns))
+    return jnp.take_along_axis(celerities, order, -1), sorted_left, sorted_turns
 
 
 def _orthogonal(a, b, count):
