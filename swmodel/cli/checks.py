@@ -148,7 +148,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
             "memory",
             f"about {facts.size(need)} per rank, in {model.dtype}\n{fit}",
         ),
-        ("core", model.core.describe()),
+        ("core", ", ".join(filter(None, (model.core.describe(), facts.damping_of(model))))),
         ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),
     ]
 

@@ -51,6 +51,12 @@ def between(values: Iterable[float], digits: int = 2) -> str:
     return f"{middle} ({low} to {high})"
 
 
+def damping_of(model: ShallowWater) -> str:
+    """The damping of unresolved scales, where it is another one than that of the form of momentum; else ""."""
+    damping = float(getattr(model.momentum, "damping", 1.0))
+    return "" if damping == 1.0 else f"damping {damping:g} by {type(model.momentum).__name__}"
+
+
 def grid_line(grid: CartesianGrid | SphericalGrid) -> str:
     """Cells, their size and the domain."""
     metrics = grid.metrics(np.arange(grid.ny))

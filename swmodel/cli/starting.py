@@ -316,6 +316,7 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
             f"{_around(nest)}{way}{start}; {100 * shares[name]:.0f} % of the cost"
         )
         text.append(facts.sea_line(model.sea_floor, int(np.prod(model.grid.shape))))
+        text += filter(None, [facts.damping_of(model)])
         text += [_depths(nest, family.differences[name])] if name in family.differences else []
         if one.gauges:
             which = "is" if len(one.gauges) == 1 else "are"

@@ -109,9 +109,15 @@ def _placed(draft, outer):
 
 
 def _model(model, section):
-    """The [model] section of a nest; None if that of the file has mistakes."""
+    """The [model] section of a nest; None if that of the file has mistakes.
+
+    `damping` belongs to the form of momentum: a nest with a form of its own does not take that of the file.
+    """
     own = {} if section.model is None else {key: getattr(section.model, key) for key in section.model.written}
-    return section.model if model is None else model.replaced(**own)
+    if model is None:
+        return section.model
+    shared = model.written - {"damping"} if "momentum" in own else model.written
+    return type(model)(**{key: getattr(model, key) for key in shared} | own)
 
 
 def _sections(draft, section, grid, output):

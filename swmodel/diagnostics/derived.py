@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from ..dynamics.domain import Model
 from ..dynamics.layer import LayerFlow, divergence
 from ..dynamics.layers import over_deep_water
-from ..fields.field import AbstractField, Field, mean_x, mean_y
+from ..fields.field import AbstractField, Field, mean_x, mean_xy, mean_y
 from ..fields.variables import INTERFACES, in_layer, layer_of
 from ..parallel.halo import without_padding
 
@@ -129,6 +129,9 @@ def energy(flow: LayerFlow) -> jax.Array:
 
 
 def potential_enstrophy(flow: LayerFlow) -> jax.Array:
-    """Sum of area h_q q^2 / 2 over corners and layers [m s-2]."""
-    each = [total(cast(Field, 0.5 * flow.geometry.area_q * (x.h_q * (x.q * x.q))), flow) for x in flow.layers]
+    """Sum of area h q^2 / 2 over cells and layers [m s-2], with the mean of q^2 at the four corners of a cell.
+
+    So each corner counts with a quarter of the water in the wet cells around it, and a wall on all sides alike.
+    """
+    each = [total(cast(Field, 0.5 * flow.geometry.wet_area * (x.h * mean_xy(x.q * x.q))), flow) for x in flow.layers]
     return functools.reduce(operator.add, each)

@@ -12,7 +12,7 @@ v h_v dx [m3 s-1]. It returns accelerations times the distance of the adjacent c
 
 The flux is linear in q, so that the Coriolis force (q = f / h) may have another form than rotational advection
 (q = zeta / h). Two different forms together conserve energy if each of them does. Potential enstrophy is conserved only
-where both have the same form.
+where both have the same form, and on a plane or a sphere without coasts, where the slip sets zeta.
 
 References: Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; Arakawa & Lamb (1981),
 doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.

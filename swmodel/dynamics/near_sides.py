@@ -32,9 +32,9 @@ from ..grids.geometry import TileGeometry
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, Sides
 from ..stencils.native import paste, read_strips
 from .clock import Time
+from .jacobi import modes_of
 from .layer import transports
 from .layers import Layers
-from .vertical_modes import modes
 
 if TYPE_CHECKING:
     from .system import System
@@ -293,9 +293,6 @@ def edges_of(tile: TileGeometry, dtype: DTypeLike) -> dict[str, tuple[Field, Fie
     return found
 
 
-SLOWEST = 1e-12  # [m2 s-2], of squared speeds, so that layers of one density have a finite one
-
-
 @pytree
 class SideModes:
     """The vertical modes of the cells next to a side, Fields of one row or column.
@@ -330,7 +327,7 @@ class SideModes:
         gravities, each = layers.gravities(gravity), range(layers.count)
         rest = [x.data if isinstance(x, Field) else x for x in layers.rest(depth)]
         rest = jnp.stack([jnp.where(wet.data > 0, x, 1.0) for x in rest], axis=-1)
-        celerities, velocities = modes(jnp.stack([*gravities]), rest, layers.deep_at_rest, SLOWEST, jnp)
+        celerities, velocities = modes_of(jnp.stack([*gravities]), rest, layers.deep_at_rest)
 
         def field(x):
             return Field(x, "h", depth.halo)

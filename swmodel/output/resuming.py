@@ -37,7 +37,7 @@ def tiles_and_scalars_of(
     arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
     vectors = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) == 1}  # the same on all ranks
-    first = model.communicator.one_tile(vectors)
+    first = next(iter(model.communicator.tiles(vectors).values()))
     scalars |= {name: json.dumps(np.asarray(vector).tolist()) for name, vector in first.items()}
     if model.members is not None:
         scalars["members"] = model.members
@@ -75,7 +75,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
             the differences, another experiment. The simulation is then unchanged.
         ConfigError: if the time step is over the limit of the restart's state, unless the run that wrote it had this
-            step and nothing else has changed: it would have gone on, too. The simulation is then unchanged.
+            step and nothing else has changed: it would have continued, too. The simulation is then unchanged.
     """
     names = allowed_names(force)
     tile, restart = opened_together(simulation.model.domain, path, _about)
@@ -116,7 +116,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
 
 
 def _check_time_step(simulation, state, path, goes_on):
-    """`check_time_step` of a restart's state; of a run that continues as it was, what is wrong is a warning."""
+    """`check_time_step` of a restart's state; of a run that continues unchanged, what is wrong is a warning."""
     try:
         check_time_step(simulation.model, simulation.scheme, state)
     except ConfigError as error:

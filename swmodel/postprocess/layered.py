@@ -108,7 +108,7 @@ class Column:
     @property
     def sums(self) -> np.ndarray:
         """L (n, n), with eta = L (h - H)."""
-        return summation(self.gravities.size, self.deep_at_rest, self.gravities)
+        return summation(self.gravities.size, self.deep_at_rest)
 
     def raised(self, eta: np.ndarray) -> np.ndarray:
         """eta [m] (n, ...) of what is part of the thickness: without that of a rigid lid."""

@@ -317,6 +317,11 @@ class BottomMotion:
             if numbers is None or numbers.ndim != ndim:
                 remedy = "(n,) numbers in s" if ndim == 1 else "an (n, ny, nx) array in m"
                 parameters.refuse("BottomMotion", name, getattr(self, name), "is not such an array", remedy)
+            if bad := np.count_nonzero(~np.isfinite(numbers)):
+                raise ConfigError(
+                    f"BottomMotion: {name} is not finite in {bad} of {numbers.size} values; give numbers everywhere, "
+                    "such as an uplift of 0 on land."
+                )
         uplift = self.uplift if isinstance(self.uplift, GridRecords) else np.asarray(self.uplift)
         times = np.asarray(self.times, float)
         if uplift.shape[1:] != domain.grid.shape or len(uplift) != len(self.times):

@@ -201,6 +201,16 @@ def test_marks_in_a_channel_narrower_than_a_cell_are_dry_only_below_its_bed():
     assert jax.grad(lambda acc: misfit.value(acc, None))(jnp.full((1, 1), -0.9)) == pytest.approx(-0.9 - (0.4 - 1.0))
 
 
+def test_a_depth_counts_from_the_same_fine_cell_in_either_convention_of_longitude():
+    grid = sw.SphericalGrid(12, 10, (175.0, 187.0), (-5.0, 5.0))
+    fine = np.random.default_rng(0).uniform(-2.0, 3.0, (20, 24))
+    parts = {"momentum": sw.MomentumConserving(), "wetting": sw.WettingDrying(), "communicator": "serial"}
+    model = sw.ShallowWater(grid, sw.topography(fine, grid, subgrid=2), **parts)
+    places = {"east": (181.8, 1.2), "west": (-178.2, 1.2)}
+    found, _ = marks_in_water({name: Mark(place, 0.4, of_depth=True) for name, place in places.items()}, model)
+    assert found["east"].height == found["west"].height == pytest.approx(0.4 - fine[12, 13], abs=1e-6)
+
+
 def near(**changes):
     return dataclasses.replace(HARMONIC, **changes)
 

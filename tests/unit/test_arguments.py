@@ -109,6 +109,8 @@ PARTS = {
     "SphericalGrid(radius=0)": lambda: sw.SphericalGrid(8, 8, (0, 10), (0, 10), radius=0),
     "SphericalGrid(latitude=95)": lambda: sw.SphericalGrid(8, 8, (0, 10), (0, 95)),
     "BottomMotion": lambda: model(source=sw.BottomMotion([0.0, "a"], np.zeros((2, 5, 6)))),
+    "BottomMotion(times=nan)": lambda: model(source=sw.BottomMotion([0.0, np.nan], np.zeros((2, 5, 6)))),
+    "BottomMotion(uplift=nan)": lambda: model(source=sw.BottomMotion([0.0, 1.0], np.full((2, 5, 6), np.nan))),
     "BottomMotion(shape)": lambda: model(source=sw.BottomMotion(0.0, 1.0)),
     "Ensemble(1, 2)": lambda: sw.Ensemble(1, 2),
     "Ensemble(model, state)": lambda: sw.Ensemble(model(), model().at_rest()),

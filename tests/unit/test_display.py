@@ -112,3 +112,19 @@ def test_volume_energy_and_enstrophy_of_uniform_states(model):
     assert sw.potential_enstrophy(periodic, state) == pytest.approx(area * 1e-8 / (2 * 100.5), rel=1e-12)
     with pytest.raises(ValueError, match="energy"):
         sw.energy(model, "a state")
+
+
+def test_all_walls_of_a_basin_count_in_its_potential_enstrophy():
+    grid, parts = sw.CartesianGrid(6, 6, (0.0, 6e3), (0.0, 6e3)), {"coriolis": sw.FPlane(1e-4), "side": sw.NoSlip()}
+    basin = sw.ShallowWater(grid, 100.0, dtype="float64", **parts)
+    assert sw.potential_enstrophy(basin, basin.at_rest()) == pytest.approx(36e6 * 1e-8 / 200.0, rel=1e-12)
+    island = np.full(grid.shape, 100.0)
+    island[2, 2] = 0.0
+    dry = sw.ShallowWater(grid, island, dtype="float64", **parts)
+    assert sw.potential_enstrophy(dry, dry.at_rest()) == pytest.approx(35e6 * 1e-8 / 200.0, rel=1e-12)
+    calm = sw.ShallowWater(grid, 100.0, dtype="float64", side=sw.NoSlip())
+    along = np.zeros((4, 6, 6))
+    along[0, :-1, 0], along[1, :-1, -1], along[2, 0, :-1], along[3, -1, :-1] = 1.0, 1.0, 1.0, 1.0  # beside each wall
+    west, east = (sw.potential_enstrophy(calm, calm.state(v=v)) for v in along[:2])
+    south, north = (sw.potential_enstrophy(calm, calm.state(u=u)) for u in along[2:])
+    np.testing.assert_allclose([west, south, north], east, rtol=1e-12)

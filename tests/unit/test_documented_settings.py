@@ -1,6 +1,7 @@
 """The TOML that pages show is accepted: in a complete experiment, each block has no mistake but for missing files."""
 
 import copy
+import itertools
 import re
 import shutil
 import tomllib
@@ -45,6 +46,13 @@ grid = {type = "spherical", nx = 36, ny = 18, longitude = [0, 360], latitude = [
 bathymetry = {type = "flat", depth = "4 km"}
 coriolis = {type = "rotating_sphere"}
 stepper = {type = "ssprk3", dt = 10.0}
+"""
+VALLEY = """
+run = {until = "1 day"}
+grid = {type = "cartesian", nx = 40, ny = 30, x = [0, "4 km"], y = [0, "3 km"]}
+bathymetry = {type = "flat", depth = "5 m"}
+stepper = {type = "forward_backward_hancock", dt = 1.0}
+model = {momentum = "momentum_conserving", wetting = {thin = "1 mm"}}
 """
 RECORDS = "# records.toml\n"
 FILES = re.compile(r"there is no (file|folder)|: no file is named")
@@ -114,10 +122,30 @@ def test_a_block_that_is_wrong_would_be_noticed(tmp_path):
 DATES = ("20110311", 33, 142), ("20110413", 38, 150)  # and places of a storm
 
 
+def write_tpxo(folder, x, y):
+    """An atlas as TPXO9 has it: heights [mm] and transports [cm2 s-1] of each constituent, (x, y), and depths [m]."""
+    sizes, depths = {"m2": 500.0, "s2": 200.0, "k1": 300.0, "o1": 250.0}, np.full((x.size, y.size), 4000.0)
+    kinds = {"h": ("z", "h", "millimeter", 1.0), "u": ("u", "uv", "centimeter^2/sec", 2e4)}  # 8 mm s-1 of 0.4 m
+    for (name, size), (kind, (end, fields, units, scale)) in itertools.product(sizes.items(), kinds.items()):
+        wave = scale * size * np.exp(-1j * np.deg2rad(30.0 + x[:, None] + y))
+        parts = {f"{field}{part}": take(wave) for field in fields for part, take in (("Re", np.real), ("Im", np.imag))}
+        data = {key: (("nx", "ny"), values, {"units": units}) for key, values in parts.items()}
+        data |= {"con": ("nct", np.array([*name.ljust(4)], "S1"))}
+        data |= {f"lon_{end}": ("nx", x, {"units": "degree_east"}), f"lat_{end}": ("ny", y, {"units": "degree_north"})}
+        xr.Dataset(data).to_netcdf(folder / f"{kind}_{name}_tpxo9_atlas_30_v5.nc")
+    grid = {f"h{end}": (("nx", "ny"), depths, {"units": "meter"}) for end in "zuv"}
+    xr.Dataset(grid).to_netcdf(folder / "grid_tpxo9_atlas_30_v5.nc")
+
+
 def write_files(folder):
     """The files that blocks of the physics name, for the grids and the dates of the experiments above."""
     x, y, days = np.arange(139.0, 156.5, 0.5), np.arange(29.0, 41.5, 0.5), np.arange(33.0)
     sphere, one = {"lon": x, "lat": y}, np.ones((y.size, x.size))
+    (folder / "tpxo9").mkdir()
+    write_tpxo(folder / "tpxo9", x, y)
+    level = {"sla": (("time", "lat", "lon"), 0.1 * np.ones((days.size, *one.shape)), {"units": "m"})}
+    time = ("time", days, {"units": "days since 2011-03-11 00:00:00"})
+    xr.Dataset(level, sphere | {"time": time}).to_netcdf(folder / "sea_level_2011.nc")
     tides = {
         f"{name}_{kind}_M2": (("lat", "lon"), value * one, {"units": units})
         for name, unit in (("eta", "m"), ("u", "m s-1"), ("v", "m s-1"))
@@ -135,7 +163,6 @@ def write_files(folder):
         )
         for name, unit in units.items()
     }
-    time = ("time", days, {"units": "days since 2011-03-11 00:00:00"})
     for name in ("era5.nc", "fort.222", "fort.224"):  # a file is what it holds, whatever its name
         xr.Dataset(wind, sphere | {"time": time}).to_netcdf(folder / name)
     metres = {name: (name, np.linspace(-1e3, 301e3, 20), {"units": "m"}) for name in "xy"}
@@ -143,6 +170,7 @@ def write_files(folder):
     xr.Dataset(roughness, metres).to_netcdf(folder / "land_use.nc")
     for name in ("incident.csv", "level_at_the_side.csv"):
         (folder / name).write_text("time_s,elevation_m\n0,0\n1e6,0.1\n3e6,0\n")
+    (folder / "gate.csv").write_text("time_s,opening_m\n0,1\n3e6,2\n")
     (folder / "discharge.csv").write_text("time_s,discharge_m3_s\n0,100\n3e6,300\n")
     heads = "time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa"
     points = "2011-03-11T00:00:00,142,33,40,50000,96000\n2011-04-13T00:00:00,150,38,40,50000,96000\n"
@@ -170,7 +198,7 @@ def model_and_stepper(text, folder):
     if "inverse_barometer" in text:
         part.setdefault("forcing", PRESSURE)
     found = []
-    for whole in (SPHERE, PLANE, GLOBE):
+    for whole in (SPHERE, PLANE, GLOBE, VALLEY):
         tables = {name: table for name, table in tomllib.loads(whole).items() if name not in ("source", "output")}
         (folder / "case.toml").write_text(dump(merged(tables, part)))
         draft = read(folder / "case.toml")

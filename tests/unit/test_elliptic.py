@@ -319,3 +319,22 @@ def test_what_makes_no_solver_is_refused_in_a_sentence():
         elliptic.named("spectral", tolerance=1)
     with pytest.raises(EllipticError, match="42 makes no solver; register 'foo' with a class or a function"):
         elliptic.register("foo", 42)
+
+
+@pytest.mark.parametrize("side", ("west", "east", "south", "north"))
+def test_at_a_given_side_the_coefficient_is_that_of_the_cells_along_it(side):
+    """As cells, and as faces, of which the low sides have that between the first two cells."""
+    grid = sw.CartesianGrid(4, 3, (0.0, 8.0), (0.0, 3.0))
+    domain = Domain.of(grid, SerialCommunicator(), np.ones(grid.shape, bool))
+    random = np.random.default_rng(7)
+    cells, faces = random.uniform(1.0, 2.0, grid.shape), random.uniform(1.0, 2.0, (2, *grid.shape))
+    line = {"west": np.s_[:, 0], "east": np.s_[:, -1], "south": np.s_[0], "north": np.s_[-1]}[side]
+    along_x = side in ("west", "east")
+    ratio = 1.0 / 2.0 if along_x else 2.0 / 1.0  # of the length of a face over the distance between centres
+    for c in (cells, tuple(faces)):
+        one, other = (assemble(domain, Coefficients(c, None, sides)) for sides in ((), (side,)))
+        x = jnp.ones(grid.shape)
+        lost = np.asarray(quick(lambda x, a=one, b=other: a.apply(x) - b.apply(x))(x))
+        expected = np.zeros(grid.shape)
+        expected[line] = 2.0 * ratio * (c if c is cells else faces[0 if along_x else 1])[line]
+        np.testing.assert_allclose(lost, expected, rtol=1e-12, atol=1e-12)

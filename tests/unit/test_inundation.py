@@ -9,7 +9,7 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
 
 import swmodel as sw  # noqa: E402
-from swmodel.errors import PlotError  # noqa: E402
+from swmodel.errors import ConfigError, PlotError  # noqa: E402
 from swmodel.postprocess import files, gauges, maps, maxima, scores, statistics, style  # noqa: E402
 from swmodel.postprocess.budgets import budgets  # noqa: E402
 from swmodel.postprocess.cli import plot  # noqa: E402
@@ -160,6 +160,22 @@ def test_volume_and_energy_of_a_state_are_those_above_the_water_at_rest(flood):
     assert sw.energy(model, state, 1e3) == pytest.approx(float(budgets(data, 9.81, density=1e3).potential_energy[0]))
     above = data.eta[0] - np.maximum(-data.depth, 0.0)
     assert sw.volume(model, state) == pytest.approx(100.0 * float(above.sum()), rel=1e-5)
+
+
+def test_volume_and_energy_over_a_floor_that_has_risen_are_those_above_the_water_at_rest_there():
+    """The beach has risen by 2 m: what was land and has risen is dry, and what was sea is under 2 m less water."""
+    lifted = sw.BottomMotion((0.0, 0.4), np.array([0.0, 2.0])[:, None, None] * np.ones((2, 8, 24)))
+    model, _ = wave_on_a_beach(source=lifted)
+    bed = 2.0 - np.asarray(model.depth)
+    rest = model.state(eta=0.0).replace(eta=np.maximum(bed, 0.0).astype(model.dtype))
+    assert abs(sw.volume(model, rest, time=4.0)) < 1e-3 and abs(sw.energy(model, rest, 1.0, time=4.0)) < 1e-3
+    assert sw.volume(model, rest, time=0.2) == pytest.approx(100.0 * np.clip(bed, 0.0, 1.0).sum(), rel=1e-6)
+    moving = rest.replace(u=np.full(rest.u.shape, 0.5, model.dtype))
+    kinetic = 0.125 * 100.0 * np.maximum(-bed, 0.0)
+    found = sw.energy(model, moving, 1.0, time=4.0)
+    assert kinetic[:, 1:-1].sum() < found < kinetic.sum()
+    with pytest.raises(ConfigError, match="volume: the sea floor of this model moves; give the time of the state"):
+        sw.volume(model, rest)
 
 
 def test_products_are_a_file_with_cf_metadata(tmp_path):

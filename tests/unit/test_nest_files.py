@@ -105,6 +105,21 @@ def sea(tmp_path):
     return path
 
 
+def test_check_shows_the_damping_that_a_nest_takes_over_and_another_form_of_momentum_takes_none(command, tmp_path):
+    case = tmp_path / "case.toml"
+    damped = SEA.replace('{precision = "float64"}', '{momentum = "momentum_conserving", damping = 0.5}')
+    damped = damped.replace("forward_backward", "ssprk3") + HARBOUR
+    case.write_text(damped)
+    code, out, err = command("check", case)
+    assert not code, err
+    assert out.count("damping 0.5 by MomentumConserving") == 2
+    case.write_text(damped + '[nest.model]\nmomentum = "energy_conserving"\n')
+    code, out, err = command("check", case)
+    assert "damping" not in err and out.count("damping 0.5 by MomentumConserving") <= 1
+    case.write_text(damped + '[nest.model]\nmomentum = "energy_conserving"\ndamping = 0.5\n')
+    assert "damps nothing" in " ".join(command("check", case)[2].split())
+
+
 def test_check_describes_each_grid(command, sea):
     out, _ = command.ok("check", sea, "--set", "nest.1.ratio=4")
     assert "x 10000 to 20000 (the nearest faces to 10200 and 20000)" in out
