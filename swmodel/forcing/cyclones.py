@@ -38,6 +38,8 @@ from ..parallel.communicator import Communicator
 from .atmosphere import PRESSURES, DragLaw, of_air, of_water, stress
 from .wind_laws import drag_law
 
+__all__ = ["AMBIENT", "Cyclone"]
+
 EYE = 500.0  # [m]: the distance from the centre is never less than about this
 CALM = 1e-3  # [m s-1]
 APART = 1e-3  # the least distance between isotachs over the radius of maximum wind [1]

@@ -52,6 +52,8 @@ from ..parallel.communicator import Communicator
 from ..parallel.halo import without_padding
 from .potential import air_heads
 
+__all__ = ["SelfAttractionLoading", "harmonics_of", "load_factor"]
+
 EARTH_DENSITY = 5517.0  # [kg m-3], the mean: 5.972e24 kg in a sphere of 6371 km
 # Degree, h'_n and k'_n of PREM, centre of mass: Wang et al. (2012), doi:10.1016/j.cageo.2012.06.022.
 LOVE_NUMBERS = np.array([

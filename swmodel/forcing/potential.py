@@ -42,6 +42,8 @@ from ..fields.state import pytree, replaced
 from .constituents import EQUILIBRIUM, distinct, nodal, species
 from .tides import ramp_at, waves_at
 
+__all__ = ["InternalWaveDrag", "SelfAttraction", "TidalPotential", "air_heads"]
+
 EIGHT = ("M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1")
 PATTERNS = {
     0: lambda latitude: 0.5 * (1.0 - 3.0 * np.sin(latitude) ** 2),
