@@ -40,6 +40,7 @@ from .wind_laws import WindLaw, drag_law
 
 __all__ = ["AirPressure", "Wind"]
 
+
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
 WINDS: dict[str, Any] = {"minimum": -150.0, "maximum": 150.0}  # [m s-1], which no mean wind at 10 m exceeds
 CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind

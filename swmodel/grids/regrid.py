@@ -137,7 +137,8 @@ def field_records(
     field = field.expand_dims("record") if field.ndim == 2 else field
     kept = slice(None) if window is None or cycle is not None else _around(times, window)
     field = field[kept]
-    calendar = None if cycle is not None else calendar_of(field.coords.get(field.dims[0]))
+    dated = cycle is None and field.dims[0] in field.coords  # else xarray would number the records
+    calendar = calendar_of(field.coords[field.dims[0]]) if dated else None
 
     path, edges = field.encoding.get("source"), [*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]]]
     key = (
@@ -186,7 +187,7 @@ def _times(field, start):
         raise DataError(f"{named(field)} has dimensions {field.dims}; select one level first, down to (time, y, x).")
     start = None if start is None else in_utc(start)
     name = field.dims[0]
-    time = field.coords.get(name)
+    time = field.coords[name] if name in field.coords else None
     attrs = {} if time is None else time.attrs
     said, months = {"climatology", "modulo"} & set(attrs), name.lower().startswith("mon")
     if field.shape[0] == 12 and (said or (months and not _dated(time))):

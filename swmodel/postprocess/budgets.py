@@ -13,6 +13,7 @@ at the first corner, in the south-west.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -153,7 +154,8 @@ def streamfunction_on_edges(dataset: xr.Dataset, record: int | None = None) -> n
     check_cells("streamfunction", dataset)
     mesh = mesh_of(dataset)
     records = range(dataset.sizes["time"]) if record is None else [record]
-    along_x, along_y = (sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records)))
+    means: list[Any] = [sum(parts) / len(records) for parts in zip(*(fluxes(dataset, mesh, k) for k in records))]
+    along_x, along_y = means
     # integrated east along the southern side, then north
     if mesh.periodic_x:
         along_x = np.concatenate([along_x[:, -1:], along_x], axis=1)

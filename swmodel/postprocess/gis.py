@@ -62,14 +62,14 @@ def export(
     if kind == "a table of constants":
         write_constants(path, output)
         return output
-    variable, levels = variable or FLOODS[0], (0.0,) if levels is None else levels
+    variable, levels = variable or FLOODS[0], [0.0] if levels is None else list(levels)
     try:
         import rasterio
         from rasterio.errors import CRSError
     except ImportError:
         raise PlotError("export: it needs rasterio, which is not installed; pip install 'swmodel[gis]'.") from None
-    if list(levels) != sorted(set(levels)) or not len(levels):
-        raise PlotError(f"export: the levels {list(levels)} do not ascend; order them.")
+    if levels != sorted(set(levels)) or not levels:
+        raise PlotError(f"export: the levels {levels} do not ascend; order them.")
     with undamaged([path]), open_output(path) as dataset:
         mesh, values, attrs = _field(dataset, variable, record, bed, datum)
     if mesh.spherical and crs is not None:
@@ -79,17 +79,15 @@ def export(
         known = None if crs is None else rasterio.CRS.from_user_input(crs)
     except CRSError:
         raise PlotError(f"export: {crs!r} is not a projection; give one as EPSG:32654.") from None
-    west = float(mesh.x[0] - mesh.width / 2)
-    west -= 360.0 if mesh.spherical and west >= 180.0 else 0.0  # a domain that lies beyond 180 degrees as a whole
-    values = values[::-1]  # from the north
+    turn = 360.0 * (mesh.spherical and mesh.x_edges[0] >= 180.0)  # of a domain that lies beyond 180 degrees as a whole
     if kind == "GeoJSON" and known is None:
         raise PlotError("export: GeoJSON has longitudes and latitudes; name the projection of x and y, as EPSG:32654.")
-    at = rasterio.Affine(mesh.width, 0.0, west, 0.0, -mesh.height, mesh.y[-1] + mesh.height / 2)
+    at = rasterio.Affine(mesh.width, 0.0, float(mesh.x_edges[0] - turn), 0.0, -mesh.height, mesh.y_edges[-1])
     with replacing(output) as part:
         if kind == "GeoTIFF":
             _write_tiff(part, values, at, known, variable, attrs)
         else:
-            part.write_text(json.dumps(_polygons(values, at, known, variable, list(levels), attrs)))
+            part.write_text(json.dumps(_polygons(values, at, known, variable, levels, attrs)))
     return output
 
 
@@ -105,7 +103,7 @@ def _kind_of(output, options):
 
 
 def _field(dataset: xr.Dataset, variable: str, record: int | None, bed, datum) -> tuple[Mesh, np.ndarray, dict]:
-    """The Mesh of a field, the field (ny, nx) and its attributes; over the nodes of a file `bed` if there is one."""
+    """The Mesh of a field, the field (ny, nx), from the north, and its attributes; over the nodes of a file `bed`."""
     if variable in FLOODS and variable not in dataset:
         flood = inundation(dataset)
         values, attrs = np.asarray(getattr(flood, variable), float), flood.dataset()[variable].attrs
@@ -114,7 +112,7 @@ def _field(dataset: xr.Dataset, variable: str, record: int | None, bed, datum) -
         if values.shape != (dataset.sizes["yh"], dataset.sizes["xh"]):
             raise PlotError(f"export: {variable} is not at the centres of cells; choose a variable that is.")
     mesh, values = (mesh_of(dataset), values) if bed is None else _over_bed(dataset, variable, bed, datum)
-    return mesh, values, dict(attrs)
+    return mesh, values[::-1], dict(attrs)
 
 
 def _over_bed(dataset, variable, bed, datum):

@@ -171,15 +171,12 @@ LONG_MODULES = {  # lines, and what keeps them in one place
     "fields.parameters": 560,  # a table of rules, one class for each kind of argument
     "models.shallow_water": 411,  # one line for each of its arguments, twice
     "cli.commands": 475,  # the options and the help of all commands
-    "postprocess.files": 457,  # all that figures read of an output file
     "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
 }
 LONG_FUNCTIONS = {  # lines of code
     "models.shallow_water.ShallowWater.__init__": 72,  # one line for each of its arguments, twice
     "config.assembly.assemble": 50,  # one step after the other, from a file to a run
     "dynamics.domain.floor_of": 50,  # a check for each kind of depth
-    "postprocess.cli._draw": 48,  # a branch for each kind of figure
-    "postprocess.inversion.figure": 43,  # the places of all panels of a page
     "adjoint.controls.seafloor.UnitSources.on": 50,  # closures over the same tile
 }
 
