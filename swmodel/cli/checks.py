@@ -10,7 +10,6 @@ from ..config.assembly import MOST_RECORDS, tiles, time_step, unstable
 from ..config.families import family_of
 from ..config.scenario import PRODUCTS, bytes_of_outputs
 from ..config.sections import is_evaluated_whole
-from ..config.studies import adjoint_line, green_line, inversion_line
 from ..errors import ConfigError
 from ..parallel.serial import OneTileCommunicator
 from ..runtime import launch, memory
@@ -197,8 +196,12 @@ def _studies(made, model, state, dt):
     """(label, text) lines of [adjoint], [inversion] and [green]; raises ConfigError with all their mistakes."""
     if getattr(model, "members", None) is not None:  # an ensemble has neither
         return []
-    known = (("adjoint", adjoint_line), ("inversion", inversion_line), ("green", green_line))
-    found = [(name, line(made, model, state, dt)) for name, line in known if made.section(name) is not None]
+    names = [name for name in ("adjoint", "inversion", "green") if made.section(name) is not None]
+    if not names:
+        return []
+    from ..config import studies
+
+    found = [(name, getattr(studies, f"{name}_line")(made, model, state, dt)) for name in names]
     made.experiment()
     return found
 

@@ -18,9 +18,8 @@ from ..runtime.paths import expanded, found, refusal
 from . import floor, physics
 from .consistency import mistakes_between
 from .expressions import Expression
-from .initial import Initial, Rest, Source
+from .initial import Initial, Rest, Source, Tracers
 from .nests import Ensemble, Nests, member_raws, mistakes_of_members
-from .parts import Tracers
 from .reading import REQUIRED, Reading, Section
 from .scenario import Output, Run
 from .toml import Mistake, as_written, dump, key_lines, line_of, path_of

@@ -49,8 +49,8 @@ from ..output.products.gauges import depth_at
 from .adjoint import Memory, known_controls
 from .initial import FaultTable
 from .observations import Observations, observation_mistakes
-from .parts import PartSection, section_about, shipped
-from .reading import one_of
+from .parts import PartSection, section_about, sections_of, shipped
+from .reading import OneOf
 from .scenario import OutputFile
 from .sections import (
     Count,
@@ -82,8 +82,8 @@ class _WithFaults(PartSection, FaultTable):
 
 
 prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})
-CONTROLS = {name: prior_section(cls, name) for name, cls in shipped(Prior).items()}
-Control = Annotated[Any, one_of(*CONTROLS.values(), bases=(Prior,), make=prior_section)]
+CONTROLS = sections_of(shipped(Prior), prior_section)
+Control = Annotated[Any, OneOf(CONTROLS, (Prior,), prior_section)]
 
 
 class Twin(Section):

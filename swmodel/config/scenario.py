@@ -16,7 +16,7 @@ from ..fields.parameters import in_utc
 from ..fields.state import State
 from ..output.products.base import Product
 from ..runtime import memory
-from .parts import PartSection, section_for, shipped
+from .parts import PartSection, section_for, sections_of, shipped
 from .reading import Before, one_of
 from .sections import (
     AnyCoordinate,
@@ -101,12 +101,12 @@ class ProductSection(PartSection):
     file: OutputFile  # netCDF file to write
 
 
-def _section_of(name, cls):
+def _product_section(cls, name):
     file = {"file": f"{name}.nc", "__annotations__": {"file": OutputFile}, "__module__": __name__}
     return section_for(cls, None, type(cls.__name__, (ProductSection,), file))
 
 
-PRODUCTS = {name: _section_of(name, cls) for name, cls in sorted(shipped(Product).items())}  # by key of [output]
+PRODUCTS = sections_of(dict(sorted(shipped(Product).items())), _product_section)  # by key of [output]
 OwnProduct = Annotated[Any, one_of(bases=(Product,), make=functools.partial(section_for, common=ProductSection))]
 
 
@@ -133,7 +133,7 @@ class OutputBase(Section):
         return ((path, section) for path, section in self.files() if isinstance(section, ProductSection))
 
 
-_KEYS = {name: section | None for name, section in PRODUCTS.items()}
+_KEYS = {name: functools.partial(PRODUCTS.__getitem__, name) for name in PRODUCTS}
 _WithProducts: Any = type("Output", (OutputBase,), {"__annotations__": _KEYS, **dict.fromkeys(_KEYS)})
 
 
