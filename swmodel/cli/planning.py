@@ -13,7 +13,7 @@ import numpy as np
 
 from ..config import Experiment, Override, read
 from ..config.assembly import MOST_RECORDS, model_of, time_step
-from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_outputs
+from ..config.scenario import bytes_of_outputs
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..errors import ConfigError, SwmodelError
 from ..models.shallow_water import ShallowWater
@@ -259,29 +259,9 @@ def files_of(
         cells: the number of cells of the grid.
         tiles: the number of ranks, each of which has a chunk of a Zarr store.
     """
-    output, until, count, size = experiment.output, experiment.run.until, 0, 0.0
-    for fields in output.fields:
-        records, arrays = int(until / fields.every + 1e-9) + 1, facts.arrays_in(fields, experiment, model)
-        count += _number(fields.file, arrays, records * tiles)
-        size += 4.0 * cells * records * arrays
-    if output.gauges is not None:
-        count += 1
-        size += bytes_of_gauge_file(output.gauges, until, dt)
-    if output.spectra is not None:
-        count += 1
-    for _, section in output.named_products():
-        count += 1
-        size += section.build().bytes_of_file(cells, len(arrays_of(section, 1)), until)
-    if output.restart is not None:
-        slots = 2 if output.restart.file.endswith(".zarr") else 1
-        count += _number(output.restart.file, restarted, slots * tiles)
-        size += float(slots * cells * restarted * model.dtype.itemsize)
-    return count, size
-
-
-def _number(file, arrays, chunks):
-    """The number of files: 1 for netCDF; the chunks and descriptions for a Zarr store."""
-    return arrays * (chunks + 1) + 1 if file.endswith(".zarr") else 1
+    run = facts.written_run(experiment, model, cells, dt)
+    each = [section.size_on_disk(run, restarted, tiles) for _, section in experiment.output.files()]
+    return sum(count for count, _ in each), sum((size for _, size in each), 0.0)
 
 
 # -- the printed table ------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ COUNTERPARTS = {
 DERIVED = {
     section: section.part
     for known in (
-        *(physics.CORIOLIS, physics.GRIDS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY),
+        *(physics.CORIOLIS, scenario.GRIDS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY),
         *(adjoint_section.COSTS, scenario.PRODUCTS),
     )
     for section in known.values()
