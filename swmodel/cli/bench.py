@@ -133,11 +133,12 @@ def _steps(subject, communicator, options):
     communicator.barrier()
     triad = 4 * last_cache() // 4 // communicator.size if _on_cpu() else None
     bandwidth = float(communicator.host_sum(np.array([triad_bandwidth(triad)]))[0])
-    hosts = placements(communicator)
+    hosts, threads = placements(communicator), launch.threads_per_rank()
+    where = f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()
     lines = [
         ("swmodel", facts.version_text(communicator.is_root)),
         ("case", f"{subject}, {subject.precision}"),
-        ("ranks", f"{facts.ranks_line(model.decomposition)}, {communicator.name}; {_where()}"),
+        ("ranks", f"{facts.ranks_line(model.decomposition)}, {communicator.name}; {where}"),
         *_figures(program, cells, statistics.median(times), bandwidth),
     ]
     if communicator.is_root:
@@ -202,13 +203,6 @@ def _figures(program, cells, seconds, bandwidth):
 
 def _on_cpu():
     return jax.default_backend() == "cpu"
-
-
-def _where():
-    from ..performance.prediction import processor
-
-    threads = launch.threads_per_rank()
-    return f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()
 
 
 # -- measurements for predictions -------------------------------------------------------------------------------------

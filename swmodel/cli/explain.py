@@ -222,15 +222,7 @@ def shared_machine(speed: Speed, ranks: int) -> Machine:
             f"{speed.machine} has no timing of messages; add it on that machine, by "
             f"mpirun -n 2 swmodel bench --network --save {speed.machine}."
         )
-    return _shared_here(min(ranks, MOST_A_CORE * launch.threads_per_rank()))
-
-
-def _shared_here(ranks):
-    """The Machine with the Link between ranks of this machine, from messages between `ranks` ranks.
-
-    Raises:
-        ConfigError: if the ranks cannot be started.
-    """
+    ranks = min(ranks, MOST_A_CORE * launch.threads_per_rank())
     from ..performance.prediction import Machine
 
     if not launch.mpi_installed():

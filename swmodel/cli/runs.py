@@ -48,18 +48,13 @@ def resume_experiment(restart: str, overrides: Sequence[str | Override], options
     if not (found(path, "file") or found(path / "zarr.json", "file")):
         raise DataError(f"there is no restart file {path.resolve()}.")
     draft = _draft_of_restart(path, overrides, options)
-    folder = options.output
-    if folder is None and not _names_folder(draft, options):
+    folder, output = options.output, draft.sections.get("output")
+    changed = any(o.path in (("output",), ("output", "folder")) for o in draft.overrides)
+    names_folder = (changed or options.experiment is not None) and output is not None and "folder" in output.written
+    if folder is None and not names_folder:
         folder = str(path.parent)
     force = ",".join([options.force, *explained_by(draft.overrides)])
     _run(draft, dataclasses.replace(options, output=folder, force=force), restart=path)
-
-
-def _names_folder(draft, options):
-    """Whether `--set`, or the file of `--experiment`, gives the folder of the output of a resumed run."""
-    output = draft.sections.get("output")
-    changed = any(o.path in (("output",), ("output", "folder")) for o in draft.overrides)
-    return (changed or options.experiment is not None) and output is not None and "folder" in output.written
 
 
 def _draft_of_restart(path, overrides, options):

@@ -251,34 +251,6 @@ def _type_of_number(rule, kind, static, uniform):
 PARTS = ("forcing", "dissipation", "boundary", "tracer")  # sections of which there may be several
 
 
-def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the variables that outputs of an experiment may hold.
-
-    Args:
-        sections: {name: valid section}.
-    """
-    between = (INTERFACES,) if sections.get("layers") is not None else ()
-    return (*FIELDS, *between, *(tracer.name for tracer in sections.get("tracer", ())), *_of_terms(sections))
-
-
-def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the variables that gauges can read: those that are stepped, and of single runs the derived ones."""
-    stepped = _stepped(sections)
-    return stepped if sections.get("ensemble") is not None else (*stepped, *derived_units(layer_count(sections)))
-
-
-def _stepped(sections):
-    """The names of the variables of all layers that the experiment steps, and of its tracers."""
-    of_layers = (in_layer(name, k) for k in range(layer_count(sections)) for name in ("eta", "u", "v"))
-    return (*of_layers, *stepped_names(sections.get("tracer", ()), layer_count(sections)), *_of_terms(sections))
-
-
-def _of_terms(sections):
-    """The names of the variables that forcings keep, such as the depth of water that has infiltrated."""
-    rows = [getattr(entry.part, "variable", None) for entry in sections.get("forcing", ())]
-    return tuple(dict.fromkeys(row.name for row in rows if row is not None))
-
-
 def layer_count(sections: Mapping[str, Any]) -> int:
     """The number of layers that move."""
     layers = sections.get("layers")
@@ -294,19 +266,24 @@ def transported_controls(sections: Mapping[str, Any]) -> list[str]:
 
 
 def variable_mistakes(
-    output: "Output", tracer: Any, sections: Mapping[str, Any], run: "Run | None" = None
+    output: "Output", tracer: tuple, sections: Mapping[str, Any], run: "Run | None" = None
 ) -> Iterator[Mistake]:
     """Mistakes of outputs that name variables which the experiment does not have; none if its tracers have mistakes."""
-    written = known_variables(sections)
-    named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [
-        (("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)
-    ]
-    if output.gauges is not None:
-        named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
+    layers = layer_count(sections)
+    rows = [getattr(entry.part, "variable", None) for entry in sections.get("forcing", ())]
+    of_terms = [row.name for row in rows if row is not None]  # such as the depth of water that has infiltrated
+    of_layers = [in_layer(name, k) for k in range(layers) for name in ("eta", "u", "v")]
+    stepped = tuple(dict.fromkeys([*of_layers, *stepped_names(tracer, layers), *of_terms]))
+    between = (INTERFACES,) if sections.get("layers") is not None else ()
+    written = (*FIELDS, *between, *(each.name for each in tracer), *dict.fromkeys(of_terms))
+    derived = tuple(derived_units(layers))
+    named: list[Any] = [(("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)]
+    if output.gauges is not None:  # which read what is stepped, and in single runs what is derived
+        known = stepped if sections.get("ensemble") is not None else (*stepped, *derived)
+        named.append((("output", "gauges"), output.gauges.variables, known))
     until = math.inf if run is None else run.until
     for path, section in output.named_products():
-        derived = tuple(derived_units(layer_count(sections)))
-        for key, why in section.build().mistakes(until, _stepped(sections), derived):
+        for key, why in section.build().mistakes(until, stepped, derived):
             yield Mistake((*path, key), why)
     for path, names, known in named:
         for name in names:

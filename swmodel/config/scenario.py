@@ -266,8 +266,8 @@ class Gauges(FileSection):
 
     def line(self, run: WrittenRun) -> str:
         what = "elevation" if self.variables == ("eta",) else ", ".join(self.variables)
-        every = duration(self.every) if self.every else "step"
-        return f"{self.file}: {what} at {', '.join(self.positions)}, every {every}, {size(self.size_on_disk(run, 0, 1)[1])}"
+        every, needed = duration(self.every) if self.every else "step", size(self.size_on_disk(run, 0, 1)[1])
+        return f"{self.file}: {what} at {', '.join(self.positions)}, every {every}, {needed}"
 
     def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
         series = run.members * len(self.positions) * len(self.variables)
