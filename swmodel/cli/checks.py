@@ -136,7 +136,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
     need += bytes_of_outputs(output, tile, itemsize, members)
     there = memory.of_device()
     largest = memory.largest_tile(there, *sizes) // members
-    fit = f"{largest:,} cells fill {facts.size(there)} here"
+    fit = f"{largest:,} cells fill {memory.size(there)} here"
     return [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),
@@ -145,7 +145,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
         ("ranks", split),
         (
             "memory",
-            f"about {facts.size(need)} per rank, in {model.dtype}\n{fit}",
+            f"about {memory.size(need)} per rank, in {model.dtype}\n{fit}",
         ),
         ("core", model.core.describe()),
         ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),

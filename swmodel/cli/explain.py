@@ -30,7 +30,7 @@ from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
 from ..parallel.decomposition import Decomposition
-from ..runtime import launch
+from ..runtime import launch, memory
 from ..runtime.paths import make_folder
 from ..simulation.progress import duration
 from ..stencils.compiled import graph_text, write_source
@@ -201,9 +201,9 @@ def _sentence(found, ranks, traffic):
     where = f"{found.machines} machines" if found.machines > 1 else "shared memory only"
     if not messages:
         return f"{text}; {where}"
-    sent = f"a message of {facts.size(size)}"
+    sent = f"a message of {memory.size(size)}"
     if messages > 1:
-        sent = f"{messages:.3g} messages of {facts.size(size)} together"
+        sent = f"{messages:.3g} messages of {memory.size(size)} together"
     return f"{text}: {_time(found.compute)} of arithmetic and {_time(found.exchange)} in {sent}; {where}"
 
 

@@ -293,13 +293,13 @@ def _cells(row: Row, first: Row, files):
         "messages take": f"{100 * row.exchange / row.step:.0f} %",
         "run": duration(row.run),
         "efficiency": f"{100 * first.run * first.ranks / (row.run * row.ranks):.0f} %",
-        "memory": facts.size(row.memory),
-        "sent": f"{row.messages:.0f}, {facts.size(row.size)}" if row.ranks > 1 else "-",
-        "files": f"{count:,}, {facts.size(size)}" if count else "-",
+        "memory": memory.size(row.memory),
+        "sent": f"{row.messages:.0f}, {memory.size(row.size)}" if row.ranks > 1 else "-",
+        "files": f"{count:,}, {memory.size(size)}" if count else "-",
     }
     if row.gradient is not None:
         found["gradient"] = duration(row.gradient)
-        found["its memory"] = facts.size(row.gradient_memory or 0.0)
+        found["its memory"] = memory.size(row.gradient_memory or 0.0)
     return found
 
 
@@ -309,7 +309,7 @@ def _remarks(case, rows, subject):
     named = [fields.file for fields in output.fields] + ([output.restart.file] if output.restart is not None else [])
     if rows[-1].ranks > 1 and any(not name.endswith(".zarr") for name in named):
         notes.append(
-            f"netCDF files are written by one rank, which needs {facts.size(2.0 * 8 * cells)} more for a field of the "
+            f"netCDF files are written by one rank, which needs {memory.size(2.0 * 8 * cells)} more for a field of the "
             "whole grid; with names that end in .zarr every rank writes its own tile"
         )
     levels = sorted({row.levels for row in rows if row.gradient is not None})

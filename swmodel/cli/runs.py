@@ -18,7 +18,7 @@ from ..errors import ConfigError, DataError
 from ..output.opening import opened
 from ..output.running import earlier
 from ..output.zarr_store import ZarrStore, is_store
-from ..runtime import launch
+from ..runtime import launch, memory
 from ..runtime.launchers import binding_warning
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
@@ -304,7 +304,7 @@ def _conclude(files, every, experiment, is_drawn):
     if not written:
         say("nothing was written: the experiment has no [output].")
         return
-    say("files:\n%s", "\n".join(f"  {path}  ({facts.size(bytes_in(path))})" for path in written))
+    say("files:\n%s", "\n".join(f"  {path}  ({memory.size(bytes_in(path))})" for path in written))
     drawn = _drawn(files)
     _figures(files, experiment, is_drawn)
     say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, is_drawn)))

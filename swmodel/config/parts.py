@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from .. import forcing
 from ..diagnostics.derived import FIELDS
+from ..dynamics.momentum import Coriolis
 from ..errors import ConfigError, nearest
 from ..fields import parameters as rules
 from ..fields.parameters import Moment
@@ -166,7 +167,7 @@ def section_for(cls: type, name: str | None = None, common: type = PartSection) 
     """
     keys: dict[str, Any] = {} if name is None else {"type": Literal[name]}
     defaults: dict[str, Any] = {"part": cls, "__module__": __name__, "__doc__": cls.__doc__, "__annotations__": keys}
-    for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, ModelPart) else cls):
+    for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, (ModelPart, Coriolis)) else cls):
         if field.name in (*common.left_out, *common.schema()) or field.metadata.get("derived"):
             continue
         if (kind := _type_of(field, cls)) is not None:

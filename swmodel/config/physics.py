@@ -336,7 +336,7 @@ DISSIPATION = sections_of(shipped(Term, "dissipation"), term_section)
 BOUNDARY = sections_of(shipped(OpenBoundary) | shipped(Term, "boundary"))
 
 Boundary = Annotated[Any, OneOf(BOUNDARY, (OpenBoundary, Term), section_for)]
-Coriolis = Annotated[Any, OneOf(ChainMap(CORIOLIS, {"none": NoRotation}))]
+Coriolis = Annotated[Any, OneOf(ChainMap(CORIOLIS, {"none": NoRotation}), (CoriolisParameter,), section_for)]
 Dissipation = Annotated[Any, OneOf(DISSIPATION, (Term,), section_for)]
 Forcing = Annotated[Any, OneOf(FORCING, (Term,), section_for)]
 Stepper = Annotated[Any, OneOf(STEPPERS, (TimeStepper,), stepper_section)]
