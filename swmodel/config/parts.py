@@ -104,8 +104,8 @@ class PartSection(Section):
             return value.build(on)
         if on.grid is None:
             return value
-        if isinstance(value, Expression):
-            return on_grid(value, on.grid, positions_of(self.part)[name], name)
+        if isinstance(value, Expression) and name in (positions := positions_of(self.part)):
+            return on_grid(value, on.grid, positions[name], name)
         return value.value_of(name, self, on) if hasattr(value, "value_of") else value
 
     def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
