@@ -24,6 +24,7 @@ from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output import remove_figures
 from ..output.metadata import references
 from ..output.studies import write_sensitivities
+from ..runtime import memory
 from ..runtime.paths import check_apart
 from ..simulation.progress import duration
 from . import facts, logs, starting
@@ -169,8 +170,8 @@ def _memory_lines(study, verified):
         products["a Hessian product"] = True
     found = {what: made.attempt(("adjoint", "memory"), need, of_products) for what, of_products in products.items()}
     made.experiment()
-    needs = [f"{facts.size(number)} for {what}" for what, number in found.items()]
-    return [("memory", f"about {', '.join(needs)}, of {facts.size(study.section.memory)} that a rank may use")]
+    needs = [f"{memory.size(number)} for {what}" for what, number in found.items()]
+    return [("memory", f"about {', '.join(needs)}, of {memory.size(study.section.memory)} that a rank may use")]
 
 
 def _announce(study, verified=False):

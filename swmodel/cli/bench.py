@@ -16,7 +16,7 @@ from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel import make_communicator
 from ..parallel.communicator import Communicator
-from ..runtime import launch
+from ..runtime import launch, memory
 from ..runtime.launch import Process
 from ..runtime.launchers import placement
 from ..stepping.stability import limits
@@ -133,11 +133,12 @@ def _steps(subject, communicator, options):
     communicator.barrier()
     triad = 4 * last_cache() // 4 // communicator.size if _on_cpu() else None
     bandwidth = float(communicator.host_sum(np.array([triad_bandwidth(triad)]))[0])
-    hosts = placements(communicator)
+    hosts, threads = placements(communicator), launch.threads_per_rank()
+    where = f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()
     lines = [
         ("swmodel", facts.version_text(communicator.is_root)),
         ("case", f"{subject}, {subject.precision}"),
-        ("ranks", f"{facts.ranks_line(model.decomposition)}, {communicator.name}; {_where()}"),
+        ("ranks", f"{facts.ranks_line(model.decomposition)}, {communicator.name}; {where}"),
         *_figures(program, cells, statistics.median(times), bandwidth),
     ]
     if communicator.is_root:
@@ -185,7 +186,7 @@ def _record(subject, communicator, hosts, rate, program, bandwidth):
 def _figures(program, cells, seconds, bandwidth):
     """(label, text) of a timed Program."""
     messages, size, reductions = program.traffic()
-    memory, moved = program.memory(), program.bytes_moved(cells)
+    used, moved = program.memory(), program.bytes_moved(cells)
     sums = f", and {reductions:.3g} reductions" if reductions else ""
     return [
         ("step", f"{1e3 * seconds:.4g} ms: {cells / seconds / 1e6:.4g} million cells a second"),
@@ -194,21 +195,14 @@ def _figures(program, cells, seconds, bandwidth):
             f"{moved / seconds / bandwidth:.2f} of its bandwidth, {bandwidth / 1e9:.3g} GB/s in a triad by XLA, "
             f"if each of a cell's {moved / cells:.0f} bytes of state and history is moved once",
         ),
-        ("messages", f"{messages:.3g} a step and rank, of {facts.size(size)} together{sums}"),
-        ("arrays", f"{memory.arrays:.1f} of a tile's size at most, {facts.size(memory.peak)} a rank"),
+        ("messages", f"{messages:.3g} a step and rank, of {memory.size(size)} together{sums}"),
+        ("arrays", f"{used.arrays:.1f} of a tile's size at most, {memory.size(used.peak)} a rank"),
         ("compiled", f"in {program.compile_seconds:.1f} s"),
     ]
 
 
 def _on_cpu():
     return jax.default_backend() == "cpu"
-
-
-def _where():
-    from ..performance.prediction import processor
-
-    threads = launch.threads_per_rank()
-    return f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()
 
 
 # -- measurements for predictions -------------------------------------------------------------------------------------
@@ -232,7 +226,7 @@ def _links(communicator, options):
     link = found.network or found.shared
     if communicator.is_root and link is not None:
         rows = [
-            (facts.size(n), f"{1e6 * t:10.4g} us, fitted {1e6 * link.seconds(1, n):10.4g} us")
+            (memory.size(n), f"{1e6 * t:10.4g} us, fitted {1e6 * link.seconds(1, n):10.4g} us")
             for n, t in zip(sizes, seconds)
         ]
         print(facts.table(rows))

@@ -10,7 +10,6 @@ from ..config.assembly import MOST_RECORDS, tiles, time_step, unstable
 from ..config.families import family_of
 from ..config.scenario import PRODUCTS, bytes_of_outputs
 from ..config.sections import is_evaluated_whole
-from ..config.studies import adjoint_line, green_line, inversion_line
 from ..errors import ConfigError
 from ..parallel.serial import OneTileCommunicator
 from ..runtime import launch, memory
@@ -137,7 +136,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
     need += bytes_of_outputs(output, tile, itemsize, members)
     there = memory.of_device()
     largest = memory.largest_tile(there, *sizes) // members
-    fit = f"{largest:,} cells fill {facts.size(there)} here"
+    fit = f"{largest:,} cells fill {memory.size(there)} here"
     return [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),
@@ -146,7 +145,7 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
         ("ranks", split),
         (
             "memory",
-            f"about {facts.size(need)} per rank, in {model.dtype}\n{fit}",
+            f"about {memory.size(need)} per rank, in {model.dtype}\n{fit}",
         ),
         ("core", ", ".join(filter(None, (model.core.describe(), facts.damping_of(model))))),
         ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),
@@ -197,8 +196,12 @@ def _studies(made, model, state, dt):
     """(label, text) lines of [adjoint], [inversion] and [green]; raises ConfigError with all their mistakes."""
     if getattr(model, "members", None) is not None:  # an ensemble has neither
         return []
-    known = (("adjoint", adjoint_line), ("inversion", inversion_line), ("green", green_line))
-    found = [(name, line(made, model, state, dt)) for name, line in known if made.section(name) is not None]
+    names = [name for name in ("adjoint", "inversion", "green") if made.section(name) is not None]
+    if not names:
+        return []
+    from ..config import studies
+
+    found = [(name, getattr(studies, f"{name}_line")(made, model, state, dt)) for name in names]
     made.experiment()
     return found
 

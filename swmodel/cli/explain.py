@@ -30,7 +30,7 @@ from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
 from ..parallel.decomposition import Decomposition
-from ..runtime import launch
+from ..runtime import launch, memory
 from ..runtime.paths import make_folder
 from ..simulation.progress import duration
 from ..stencils.compiled import graph_text, write_source
@@ -201,9 +201,9 @@ def _sentence(found, ranks, traffic):
     where = f"{found.machines} machines" if found.machines > 1 else "shared memory only"
     if not messages:
         return f"{text}; {where}"
-    sent = f"a message of {facts.size(size)}"
+    sent = f"a message of {memory.size(size)}"
     if messages > 1:
-        sent = f"{messages:.3g} messages of {facts.size(size)} together"
+        sent = f"{messages:.3g} messages of {memory.size(size)} together"
     return f"{text}: {_time(found.compute)} of arithmetic and {_time(found.exchange)} in {sent}; {where}"
 
 
@@ -222,15 +222,7 @@ def shared_machine(speed: Speed, ranks: int) -> Machine:
             f"{speed.machine} has no timing of messages; add it on that machine, by "
             f"mpirun -n 2 swmodel bench --network --save {speed.machine}."
         )
-    return _shared_here(min(ranks, MOST_A_CORE * launch.threads_per_rank()))
-
-
-def _shared_here(ranks):
-    """The Machine with the Link between ranks of this machine, from messages between `ranks` ranks.
-
-    Raises:
-        ConfigError: if the ranks cannot be started.
-    """
+    ranks = min(ranks, MOST_A_CORE * launch.threads_per_rank())
     from ..performance.prediction import Machine
 
     if not launch.mpi_installed():

@@ -7,10 +7,9 @@ import numpy as np
 
 from ..config import Experiment
 from ..config.physics import TABLES_OF_CORES
-from ..config.scenario import Fields, bytes_of_gauge_file
+from ..config.scenario import WrittenRun
 from ..config.sections import Surroundings
 from ..config.series import RecordFile, TideSection
-from ..diagnostics.derived import in_all_layers
 from ..dynamics.domain import Floor
 from ..dynamics.forcing import WaterForcing
 from ..errors import SwmodelError
@@ -20,9 +19,7 @@ from ..grids.windows import GridValues
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..observed.folder import read_folder
-from ..output.products.snapshots import with_bed
 from ..parallel.decomposition import Decomposition
-from ..runtime.memory import size
 from ..runtime.version import VERSION, git_commit
 from ..simulation.progress import duration
 from ..stepping.stability import Limit
@@ -266,48 +263,15 @@ def core_warnings(experiment: Experiment) -> list[str]:
     ]
 
 
-def _spectra_line(spectra, until):
-    what = "spectra and transfers" if spectra.transfers else "spectra"
-    records = int(until / spectra.every + 1e-9) + 1
-    return f"{spectra.file}: {what} of energy and enstrophy every {duration(spectra.every)}, {records} records"
-
-
-def variables_in(fields: Fields, experiment: Experiment) -> tuple[str, ...]:
-    """The variables of a file of fields."""
-    moving_shore = experiment.model.wetting is not None and experiment.source is not None
-    finer_bed = experiment.bathymetry is not None and experiment.bathymetry.subgrid is not None
-    return with_bed(fields.variables, moving_shore, finer_bed)
-
-
-def arrays_in(fields: Fields, experiment: Experiment, model: ShallowWater) -> int:
-    """The number of arrays in each record of a file of fields, of all layers."""
-    return sum(len(in_all_layers(name, model)) for name in variables_in(fields, experiment))
-
-
 def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: float) -> list[str]:
     """A line for each file of a run on `cells` cells: its content, its interval and its largest size."""
-    members = model.members or 1
-    cells *= members
-    until, lines = experiment.run.until, []
-    for fields in experiment.output.fields:
-        records, variables = int(until / fields.every + 1e-9) + 1, variables_in(fields, experiment)
-        about = size(4 * cells * records * arrays_in(fields, experiment, model))
-        what, packed = ", ".join(variables), "" if fields.compression == "none" else " before compression"
-        lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")
-    gauges, restart = experiment.output.gauges, experiment.output.restart
-    if gauges is not None:
-        names = ", ".join(gauges.positions)
-        about = size(bytes_of_gauge_file(gauges, until, dt, members))
-        what = "elevation" if gauges.variables == ("eta",) else ", ".join(gauges.variables)
-        lines.append(
-            f"{gauges.file}: {what} at {names}, every {duration(gauges.every) if gauges.every else 'step'}, {about}"
-        )
-    for _, section in experiment.output.named_products():
-        begin = getattr(section, "begin", None)
-        after = "" if begin is None else f", after {duration(begin)}"
-        lines.append(f"{section.file}: {section.build().content()}{after}")
-    if experiment.output.spectra is not None:
-        lines.append(_spectra_line(experiment.output.spectra, until))
-    if restart is not None:
-        lines.append(f"{restart.file}: restart, every {duration(restart.every)} and at the end")
-    return lines
+    run, place = written_run(experiment, model, cells, dt), {"fields": 0, "gauges": 1, "spectra": 3, "restart": 4}
+    files = sorted(experiment.output.files(), key=lambda file: place.get(str(file[0][1]), 2))  # products before spectra
+    return [section.line(run) for _, section in files]
+
+
+def written_run(experiment: Experiment, model: ShallowWater, cells: int, dt: float) -> WrittenRun:
+    """What the files of a run on `cells` cells with steps of `dt` [s] depend on."""
+    moving_shore = experiment.model.wetting is not None and experiment.source is not None
+    finer_bed = experiment.bathymetry is not None and experiment.bathymetry.subgrid is not None
+    return WrittenRun(model, cells, experiment.run.until, dt, (moving_shore, finer_bed))

@@ -182,9 +182,8 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
     say("file:\n  %s", options.output)
     if options.plot:
         from ..postprocess.pages.forecast import drawing
-        from ..postprocess.style import save
 
-        say("figure: %s", save(drawing(posterior, records, points), Path(options.output).with_suffix(".png")))
+        _save(drawing(posterior, records, points), Path(options.output).with_suffix(".png"))
     if options.page:
         from ..postprocess.pages.forecast import forecast_page
 
@@ -193,6 +192,13 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
         names = f"Forecast: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
         page = Path(options.output).with_suffix(".html")
         say("page: %s", forecast_page(shown, records, points, tables, *names, page))
+
+
+def _save(figure, path):
+    """Write a figure, and print its path."""
+    from ..postprocess.style import save
+
+    logs.LOGGER.info("figure: %s", save(figure, path))
 
 
 def _moments(begin, until):
@@ -243,9 +249,8 @@ def rank_buoys(
     places = {name: bank.places[name] for name in (*harbours, *gauges)}
     if output is not None:
         from ..postprocess.pages.forecast import gains
-        from ..postprocess.style import save
 
-        logs.LOGGER.info("figure: %s", save(gains(found, places), Path(output)))
+        _save(gains(found, places), Path(output))
     if page:
         from ..postprocess.pages.forecast import buoys_page
 
@@ -291,9 +296,8 @@ def print_hazard(path: str, options: Hazard) -> None:
     logs.LOGGER.info("file:\n  %s", output)
     if options.plot:
         from ..postprocess.pages.forecast import curves
-        from ..postprocess.style import save
 
-        logs.LOGGER.info("figure: %s", save(curves(found), Path(output).with_suffix(".png")))
+        _save(curves(found), Path(output).with_suffix(".png"))
     if options.page:
         from ..postprocess.pages.forecast import hazard_page
 

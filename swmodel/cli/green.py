@@ -18,6 +18,7 @@ from ..config.experiment import Draft
 from ..config.studies import section_of
 from ..errors import ConfigError, DataError
 from ..output.fingerprint import describe, differences
+from ..runtime import memory
 from ..runtime.paths import check_apart, expanded
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
@@ -102,7 +103,7 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
     error = bank.about["error_of_a_run"]
     logs.LOGGER.info("a run from random amplitudes differs by %.2g of its largest level", error)
     if communicator.is_root:
-        logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
+        logs.LOGGER.info("file:\n  %s  (%s)", path, memory.size(path.stat().st_size))
         logs.LOGGER.info("next:\n  swmodel forecast %s --observations DIR", path)
 
 

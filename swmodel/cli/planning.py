@@ -13,7 +13,7 @@ import numpy as np
 
 from ..config import Experiment, Override, read
 from ..config.assembly import MOST_RECORDS, model_of, time_step
-from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_outputs
+from ..config.scenario import bytes_of_outputs
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..errors import ConfigError, SwmodelError
 from ..models.shallow_water import ShallowWater
@@ -259,29 +259,9 @@ def files_of(
         cells: the number of cells of the grid.
         tiles: the number of ranks, each of which has a chunk of a Zarr store.
     """
-    output, until, count, size = experiment.output, experiment.run.until, 0, 0.0
-    for fields in output.fields:
-        records, arrays = int(until / fields.every + 1e-9) + 1, facts.arrays_in(fields, experiment, model)
-        count += _number(fields.file, arrays, records * tiles)
-        size += 4.0 * cells * records * arrays
-    if output.gauges is not None:
-        count += 1
-        size += bytes_of_gauge_file(output.gauges, until, dt)
-    if output.spectra is not None:
-        count += 1
-    for _, section in output.named_products():
-        count += 1
-        size += section.build().bytes_of_file(cells, len(arrays_of(section, 1)), until)
-    if output.restart is not None:
-        slots = 2 if output.restart.file.endswith(".zarr") else 1
-        count += _number(output.restart.file, restarted, slots * tiles)
-        size += float(slots * cells * restarted * model.dtype.itemsize)
-    return count, size
-
-
-def _number(file, arrays, chunks):
-    """The number of files: 1 for netCDF; the chunks and descriptions for a Zarr store."""
-    return arrays * (chunks + 1) + 1 if file.endswith(".zarr") else 1
+    run = facts.written_run(experiment, model, cells, dt)
+    each = [section.size_on_disk(run, restarted, tiles) for _, section in experiment.output.files()]
+    return sum(count for count, _ in each), sum((size for _, size in each), 0.0)
 
 
 # -- the printed table ------------------------------------------------------------------------------------------------
@@ -313,13 +293,13 @@ def _cells(row: Row, first: Row, files):
         "messages take": f"{100 * row.exchange / row.step:.0f} %",
         "run": duration(row.run),
         "efficiency": f"{100 * first.run * first.ranks / (row.run * row.ranks):.0f} %",
-        "memory": facts.size(row.memory),
-        "sent": f"{row.messages:.0f}, {facts.size(row.size)}" if row.ranks > 1 else "-",
-        "files": f"{count:,}, {facts.size(size)}" if count else "-",
+        "memory": memory.size(row.memory),
+        "sent": f"{row.messages:.0f}, {memory.size(row.size)}" if row.ranks > 1 else "-",
+        "files": f"{count:,}, {memory.size(size)}" if count else "-",
     }
     if row.gradient is not None:
         found["gradient"] = duration(row.gradient)
-        found["its memory"] = facts.size(row.gradient_memory or 0.0)
+        found["its memory"] = memory.size(row.gradient_memory or 0.0)
     return found
 
 
@@ -329,7 +309,7 @@ def _remarks(case, rows, subject):
     named = [fields.file for fields in output.fields] + ([output.restart.file] if output.restart is not None else [])
     if rows[-1].ranks > 1 and any(not name.endswith(".zarr") for name in named):
         notes.append(
-            f"netCDF files are written by one rank, which needs {facts.size(2.0 * 8 * cells)} more for a field of the "
+            f"netCDF files are written by one rank, which needs {memory.size(2.0 * 8 * cells)} more for a field of the "
             "whole grid; with names that end in .zarr every rank writes its own tile"
         )
     levels = sorted({row.levels for row in rows if row.gradient is not None})

@@ -18,7 +18,7 @@ from ..errors import ConfigError, DataError
 from ..output.opening import opened
 from ..output.running import earlier
 from ..output.zarr_store import ZarrStore, is_store
-from ..runtime import launch
+from ..runtime import launch, memory
 from ..runtime.launchers import binding_warning
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
@@ -48,18 +48,13 @@ def resume_experiment(restart: str, overrides: Sequence[str | Override], options
     if not (found(path, "file") or found(path / "zarr.json", "file")):
         raise DataError(f"there is no restart file {path.resolve()}.")
     draft = _draft_of_restart(path, overrides, options)
-    folder = options.output
-    if folder is None and not _names_folder(draft, options):
+    folder, output = options.output, draft.sections.get("output")
+    changed = any(o.path in (("output",), ("output", "folder")) for o in draft.overrides)
+    names_folder = (changed or options.experiment is not None) and output is not None and "folder" in output.written
+    if folder is None and not names_folder:
         folder = str(path.parent)
     force = ",".join([options.force, *explained_by(draft.overrides)])
     _run(draft, dataclasses.replace(options, output=folder, force=force), restart=path)
-
-
-def _names_folder(draft, options):
-    """Whether `--set`, or the file of `--experiment`, gives the folder of the output of a resumed run."""
-    output = draft.sections.get("output")
-    changed = any(o.path in (("output",), ("output", "folder")) for o in draft.overrides)
-    return (changed or options.experiment is not None) and output is not None and "folder" in output.written
 
 
 def _draft_of_restart(path, overrides, options):
@@ -309,7 +304,7 @@ def _conclude(files, every, experiment, is_drawn):
     if not written:
         say("nothing was written: the experiment has no [output].")
         return
-    say("files:\n%s", "\n".join(f"  {path}  ({facts.size(bytes_in(path))})" for path in written))
+    say("files:\n%s", "\n".join(f"  {path}  ({memory.size(bytes_in(path))})" for path in written))
     drawn = _drawn(files)
     _figures(files, experiment, is_drawn)
     say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, is_drawn)))

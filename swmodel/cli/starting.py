@@ -32,7 +32,7 @@ from ..grids.grid import turned_together
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
 from ..output.fingerprint import fingerprint
-from ..runtime import launch
+from ..runtime import launch, memory
 from ..runtime.devices import hosts_of
 from ..runtime.launch import Process
 from ..runtime.paths import expanded, make_folder
@@ -345,7 +345,7 @@ def study_lines(made: Assembly, problem: Problem) -> list[tuple[str, str]]:
 
 def show_file(path: Path, is_drawn: bool) -> None:
     """Print the path of a study's file; draw its figure if `is_drawn`, or suggest it."""
-    logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
+    logs.LOGGER.info("file:\n  %s  (%s)", path, memory.size(path.stat().st_size))
     if is_drawn:
         logs.LOGGER.info("figure: %s", *postprocess.plot([path]))
     else:

@@ -2,8 +2,8 @@
 
     tohoku.toml:12: stepper.dtt: unknown key; did you mean 'dt'?
 
-A section reads, checks and builds its part. The sections are in `floor`, `physics`, `initial`, `scenario`, `nests`,
-`adjoint` and `inversion`. Those of terms, boundaries, rotation and time steppers are derived from the declarations of
+A section reads, checks and builds its part. The sections are in `scenario`, `physics`, `initial`, `nests`, `adjoint`
+and `inversion`. Those of terms, boundaries, rotation and time steppers are derived from the declarations of
 their classes (`parts`), and those of users' classes likewise (`own`). Conditions between sections are in `consistency`.
 `assembly` builds all objects of a model, and `families` those of nests and members.
 """

@@ -29,8 +29,17 @@ from ..adjoint.costs.records import AllTracks, Record, Tracks, read_tracks, reco
 from ..errors import ConfigError, ended, nearest
 from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
-from .parts import PARTS, PartSection, layer_count, section_about, shipped, stepped_names, transported_controls
-from .reading import one_of
+from .parts import (
+    PARTS,
+    PartSection,
+    layer_count,
+    section_about,
+    sections_of,
+    shipped,
+    stepped_names,
+    transported_controls,
+)
+from .reading import OneOf
 from .scenario import Output, OutputFile
 from .sections import (
     Count,
@@ -269,8 +278,8 @@ class ArrivalTime(Section):
         )
 
 
-COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cost").items()}
-CostSection = Annotated[Any, one_of(*COSTS.values(), ArrivalTime, bases=(costs.Cost,), make=cost_section)]
+COSTS = sections_of(shipped(costs.Cost, "cost"), cost_section)
+CostSection = Annotated[Any, OneOf(COSTS | {"arrival_time": ArrivalTime}, (costs.Cost,), cost_section)]
 
 
 def _cost_mistakes(adjoint, sections):

@@ -15,14 +15,13 @@ from ..errors import ConfigError, DataError, SwmodelError, nearest
 from ..models.display import LARGEST as LARGEST_MAP
 from ..models.display import as_html, as_text, map_of_floor
 from ..runtime.paths import expanded, found, refusal
-from . import floor, physics
+from . import physics
 from .consistency import mistakes_between
 from .expressions import Expression
-from .initial import Initial, Rest, Source
+from .initial import Initial, Rest, Source, Tracers
 from .nests import Ensemble, Nests, member_raws, mistakes_of_members
-from .parts import Tracers
 from .reading import REQUIRED, Reading, Section
-from .scenario import Output, Run
+from .scenario import Bathymetry, Grid, Output, Run
 from .toml import Mistake, as_written, dump, key_lines, line_of, path_of
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ class Experiment(Section):
         "Inversion": "swmodel.config.inversion",
         "Green": "swmodel.config.inversion",
     }
-    grid: floor.Grid
-    bathymetry: floor.Bathymetry
+    grid: Grid
+    bathymetry: Bathymetry
     run: Run
     stepper: physics.Stepper = _USUAL(type="forward_backward")  # _usual_stepper has that of other models
     model: physics.Model = physics.Model()

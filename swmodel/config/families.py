@@ -68,7 +68,8 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
     places = {} if gauges is None else gauges.positions
     grids = {name: finest([at], outer, nests.values()) for name, at in places.items()}
     parts = {name: _output(draft, name, grids) for name in ("", *nests)}
-    made = assemble(_changed(draft, {"output": parts[""]}), *arguments, **options)
+    outputs = {"output": parts[""]} if "output" in draft.sections else {}
+    made = assemble(dataclasses.replace(draft, sections=draft.sections | outputs), *arguments, **options)
     made.output = draft.sections.get("output")
     made.mistakes += mistakes + list(_gauges_of_one_name(sections, grids))
     if not (draft.mistakes or made.mistakes):
@@ -192,26 +193,16 @@ def _records_of_linear(sections):
                 yield Mistake((name, k, key), f"linear responses of nested grids have no records in time; {remedy}")
 
 
-def _changed(draft, sections):
-    """The Draft with other sections, of those that it has."""
-    changed = {name: value for name, value in sections.items() if name in draft.sections}
-    return dataclasses.replace(draft, sections=draft.sections | changed)
-
-
 def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
     """Mistakes of the sections of nest number k, at their keys in the file; of shared sections only with `others`."""
     for mistake in mistakes:
-        head = mistake.path[0] if mistake.path else ""
-        if head in section.written and not _is_shared(mistake.path, section):
+        head, key = (*mistake.path, None, None)[:2]
+        is_shared = head == "output" and key is not None and key not in section.output.written  # with the file's
+        if head in section.written and not is_shared:
             yield Mistake(("nest", k, *mistake.path), mistake.text)
         elif others:
             path = mistake.path if head == "output" else ("nest", k)
             yield Mistake(path, f"in the nest {section.name!r}: {mistake.text}")
-
-
-def _is_shared(path, section):
-    """Whether a key of a nest's [output] is one that it takes from [output] of the file."""
-    return path[0] == "output" and len(path) > 1 and path[1] not in section.output.written
 
 
 def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], float]:

@@ -1,4 +1,12 @@
-"""The sections of the source and of the initial state."""
+"""The sections of the source, the initial state and tracers.
+
+[[tracer]]
+name = "dye"
+units = "kg m-3"                                  # of the concentration
+initial = "exp(-((x - 300 * km)**2 + (y - 1000 * km)**2) / (100 * km)**2)"
+scheme = "flux_limited"
+diffusivity = "10 m2 s-1"
+"""
 
 import datetime
 import json
@@ -9,10 +17,14 @@ import numpy as np
 
 from .. import sources
 from ..defaults import RIGIDITY
+from ..dynamics.limiters import LIMITERS, Limiter
+from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, Tracer, check_name
 from ..errors import ConfigError, DataError, nearest
-from ..fields.parameters import Number
+from ..fields.parameters import Number, shown
 from ..fields.state import State
 from ..fields.variables import PROGNOSTIC, in_layer, layer_of
+from ..grids.grid import Grid
+from ..grids.regrid import field_records, read_field_onto
 from ..models.random_fields import random_vortices
 from ..models.shallow_water import ShallowWater
 from ..output.metadata import describe_grid
@@ -20,10 +32,13 @@ from ..output.restart import check_grid
 from ..runtime.formats import check_format
 from ..sources.deformation import Deformation, is_deformation, read_deformation, read_level
 from ..sources.fault import AzimuthalEqualArea, Plane
+from .expressions import Expression
+from .own import ClassNamed
 from .reading import Section, one_of
 from .sections import (
     AnyCoordinate,
     Degrees,
+    Formula,
     FormulasInMetres,
     FormulasInMetresPerSecond,
     InputFile,
@@ -34,7 +49,10 @@ from .sections import (
     PositiveMetres,
     PositiveSeconds,
     Seed,
+    Surroundings,
     Whole,
+    different_names,
+    is_evaluated_whole,
     not_empty,
     on_grid,
 )
@@ -255,3 +273,84 @@ class InitialLevel(Section):
 
 
 Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel)]
+
+
+# -- tracers -----------------------------------------------------------------------------------------------------------
+
+
+class FieldFile(Section):
+    """A variable of a netCDF file, steady or in time records, which is interpolated to the grid."""
+
+    type: Literal["file"] = "file"
+    file: InputFile  # netCDF file
+    variable: str  # its name in the file
+
+    def on(self, on: Surroundings) -> Any:
+        """The field in cells of the grid, or its records in time."""
+        records = _read(on.grid)(self.file, self.variable, on.grid, "h", on.start, (0.0, on.until))
+        return records.values[0] if len(records.times) == 1 else records
+
+
+def _read(grid: Grid) -> Any:
+    return read_field_onto if is_evaluated_whole(grid) else field_records
+
+
+class FieldRecord(FieldFile):
+    """One record of a variable of a netCDF file; the last one by default."""
+
+    record: Whole = -1  # number of the record, from 0; negative ones count from the end
+
+    def on(self, on: Surroundings) -> Any:
+        records = _read(on.grid)(self.file, self.variable, on.grid, "h").values
+        if not -len(records) <= self.record < len(records):
+            raise DataError(f"{self.file} has {len(records)} records; {self.record} is not among them")
+        return records[self.record]
+
+
+SCHEMES = ClassNamed(AdvectionScheme, {"flux_limited": FluxLimited, "centred": Centred})
+LIMITER = ClassNamed(Limiter, LIMITERS)
+Concentration = Annotated[float | Expression, Formula(Number())]
+Diffusivity = Annotated[float | Expression, Formula(Number(units="m2 s-1", minimum=0.0))]
+
+
+def _own_name(name):
+    check_name(name)
+    return name
+
+
+class TracerSection(Section):
+    """A passive tracer, with the parameters of `swmodel.Tracer`."""
+
+    name: Annotated[str, _own_name]  # of the variable in files
+    units: str = "1"  # of the concentration, which the keys below are in
+    long_name: str = ""  # what it is, for people
+    initial: Concentration | FieldRecord = 0.0  # concentration at the start
+    scheme: Annotated[Any, SCHEMES] = "flux_limited"  # of advection
+    limiter: Annotated[Any, LIMITER] | None = None  # of a flux-limited scheme; van_leer unless given
+    diffusivity: Diffusivity | None = None  # kappa
+    source: Concentration | FieldFile | None = None  # S, units per second
+    flux: Concentration | FieldFile | None = None  # F into the water, units times m per second
+    outside: Concentration | FieldFile | None = None  # concentration of water that comes in
+    layer: Whole | None = None  # of several, that it is in; all unless given
+
+    def check(self) -> None:
+        if self.limiter is not None and self.scheme != "flux_limited":
+            raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {shown(self.scheme)}; leave it out')
+
+    def build(self, on: Surroundings) -> Tracer:
+        """The Tracer.
+
+        Raises:
+            ConfigError: for a formula that is not finite everywhere, or a diffusivity that is negative somewhere.
+            DataError: for a file that cannot be read, does not hold the variable, or does not cover grid and run.
+        """
+        values = {
+            name: value.on(on) if isinstance(value, FieldFile) else on_grid(value, on.grid, "h", name)
+            for name, value in self
+            if name not in ("scheme", "limiter") and value is not None
+        }
+        scheme = SCHEMES.made(self.scheme) if self.limiter is None else FluxLimited(LIMITER.made(self.limiter))
+        return Tracer(**values, scheme=scheme)
+
+
+Tracers = Annotated[tuple[TracerSection, ...], different_names("tracers are called")]

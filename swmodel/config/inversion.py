@@ -49,8 +49,8 @@ from ..output.products.gauges import depth_at
 from .adjoint import Memory, known_controls
 from .initial import FaultTable
 from .observations import Observations, observation_mistakes
-from .parts import PartSection, section_about, shipped
-from .reading import one_of
+from .parts import PartSection, section_about, sections_of, shipped
+from .reading import OneOf
 from .scenario import OutputFile
 from .sections import (
     Count,
@@ -82,8 +82,8 @@ class _WithFaults(PartSection, FaultTable):
 
 
 prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})
-CONTROLS = {name: prior_section(cls, name) for name, cls in shipped(Prior).items()}
-Control = Annotated[Any, one_of(*CONTROLS.values(), bases=(Prior,), make=prior_section)]
+CONTROLS = sections_of(shipped(Prior), prior_section)
+Control = Annotated[Any, OneOf(CONTROLS, (Prior,), prior_section)]
 
 
 class Twin(Section):
@@ -129,32 +129,29 @@ class Inversion(Section):
         return "linear" if all(part.numbers for part in parts) else "incremental"
 
     def mistakes_with(self, sections: Mapping[str, Any]) -> Iterator[Mistake]:
-        yield from _mistakes(self, sections)
-
-
-def _mistakes(section, sections):
-    """Mistakes in names and times that can be found from the file alone."""
-    run = sections.get("run")
-    yield from _control_mistakes(section, sections)
-    for key in {} if section.twin is None else section.twin.truth:
-        if key.partition(".")[0] not in OF_TRUTH:
-            text = f"{key!r} is the same in the truth; give keys of {', '.join(OF_TRUTH)}"
-            yield Mistake(("inversion", "twin", "truth"), text)
-    yield from observation_mistakes(section, run, sections.get("output"))
-    if section.twin is not None and section.spin_up:
-        text = "is for observations; that of a twin is spin_up in [inversion.twin], leave one of them out"
-        yield Mistake(("inversion", "spin_up"), text)
-    if run is not None and section.spin_up >= (section.until or run.until):
-        end = section.until or run.until
-        text = f"{section.spin_up:g} s leaves nothing of the run, which ends at {end:g} s; shorten it"
-        yield Mistake(("inversion", "spin_up"), text)
-    if section.method == "green":
-        if len(section.controls) > 1 or not section.controls[0].part.patterns:
-            text = "'green' is for one sum of unit sources or unit faults; use 'linear' or 'incremental'"
+        """Mistakes in names and times that can be found from the file alone."""
+        run = sections.get("run")
+        yield from _control_mistakes(self, sections)
+        for key in {} if self.twin is None else self.twin.truth:
+            if key.partition(".")[0] not in OF_TRUTH:
+                text = f"{key!r} is the same in the truth; give keys of {', '.join(OF_TRUTH)}"
+                yield Mistake(("inversion", "twin", "truth"), text)
+        yield from observation_mistakes(self, run, sections.get("output"))
+        if self.twin is not None and self.spin_up:
+            text = "is for observations; that of a twin is spin_up in [inversion.twin], leave one of them out"
+            yield Mistake(("inversion", "spin_up"), text)
+        if run is not None and self.spin_up >= (self.until or run.until):
+            end = self.until or run.until
+            text = f"{self.spin_up:g} s leaves nothing of the run, which ends at {end:g} s; shorten it"
+            yield Mistake(("inversion", "spin_up"), text)
+        if self.method == "green":
+            if len(self.controls) > 1 or not self.controls[0].part.patterns:
+                text = "'green' is for one sum of unit sources or unit faults; use 'linear' or 'incremental'"
+                yield Mistake(("inversion", "method"), text)
+        if self.method == "linear" and not all(control.part.numbers for control in self.controls):
+            why = "'linear' is for the numbers of unit sources and faults"
+            text = f"{why}; use 'incremental', which is for all controls"
             yield Mistake(("inversion", "method"), text)
-    if section.method == "linear" and not all(control.part.numbers for control in section.controls):
-        text = "'linear' is for the numbers of unit sources and faults; use 'incremental', which is for all controls"
-        yield Mistake(("inversion", "method"), text)
 
 
 def _control_mistakes(section, sections):

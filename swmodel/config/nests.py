@@ -30,11 +30,10 @@ from typing import Annotated, Any
 from ..errors import ConfigError, nearest
 from ..nests.nest import Nest as NestOfModel
 from .expressions import Expression
-from .floor import Bathymetry
 from .initial import Initial
 from .parts import PartSection, section_for
 from .physics import Dissipation, Flow
-from .scenario import Output
+from .scenario import Bathymetry, Output
 from .sections import Count, PositiveMetres, Section, Seed, different_names
 from .toml import Mistake, dotted, path_of
 

@@ -49,21 +49,12 @@ class Group:
         """{label: name}: the name in the file, which both components of a velocity have."""
         return self.table.names(self.records)
 
-    @property
-    def kind(self) -> str:
-        """The type of the table."""
-        return self.table.type
-
     def summary(self) -> str:
         """The number of observations, their places and their source, in words."""
         count = sum(record.counted()[0].size for record in self.records.values())
         places = len(set(self.names.values()))
         several = f"{places:,} {self.table.place}{'s' * (places != 1)}"
         return f"{count:,} {self.table.words} {several}, of {self.source}"
-
-    def cost(self, start: datetime.datetime | None) -> Cost:
-        """The misfit to the records."""
-        return self.table.misfit(self.records, start)
 
 
 def _records_of(groups: Sequence[Group]) -> dict[str, Any]:
@@ -79,7 +70,7 @@ def _records_of(groups: Sequence[Group]) -> dict[str, Any]:
 
 def misfit_to(groups: Sequence[Group], start: datetime.datetime | None) -> Cost:
     """The misfit to all groups; `start` is the date of the start of the run."""
-    costs = [group.cost(start) for group in groups]
+    costs = [group.table.misfit(group.records, start) for group in groups]
     return costs[0] if len(costs) == 1 else JointMisfit(tuple(costs))
 
 
@@ -87,7 +78,7 @@ def _with_own_labels(groups: Sequence[Group]) -> tuple[Group, ...]:
     """The groups, in which all points of tracks have different labels; raises ConfigError as `_records_of` does."""
     made, taken = [], 0
     for group in groups:
-        if group.kind == "tracks":
+        if group.table.type == "tracks":
             records = {f"point {taken + k}": record for k, record in enumerate(group.records.values())}
             group, taken = dataclasses.replace(group, records=records), taken + len(records)
         made.append(group)
@@ -120,7 +111,7 @@ class Observed:
     def observations(self) -> Observations:
         """The records of all groups, for an Inversion."""
         names = {label: group.names[label] for group in self.groups for label in group.records}
-        kinds = {label: group.kind for group in self.groups for label in group.records}
+        kinds = {label: group.table.type for group in self.groups for label in group.records}
         source = ", ".join(dict.fromkeys(group.source for group in self.groups))
         return Observations(self.records, names, kinds, self.withheld, source)
 
@@ -151,7 +142,7 @@ def check_withheld(section: Inversion, groups: Sequence[Group]) -> None:
         if len(names) == len(section.withhold):
             raise ConfigError("all gauges that have a record are withheld, and none is left to use; leave one out.")
         return
-    if any(group.kind in ("tracks", "marks") for group in groups) or len(names) < 2:
+    if any(group.table.type in ("tracks", "marks") for group in groups) or len(names) < 2:
         raise ConfigError("withhold is for two gauges or more, whose records predict one another; leave it out.")
     if section.chosen == "descent":
         raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")

@@ -124,7 +124,11 @@ def class_named(name: str, folder: Path, allowed: bool, bases: tuple[type, ...])
 def _module(name: str, folder: Path) -> Any:
     file = _file_of(name, folder)
     try:
-        return _from_file(name, file) if file.is_file() else _installed(name)
+        if file.is_file():
+            return _from_file(name, file)
+        if name not in sys.modules:
+            logging.getLogger("swmodel").info("importing the installed module %s", name)
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0]:
             raise ConfigError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
@@ -159,12 +163,6 @@ def _file_of(name, folder):
     if parts[0] in sys.stdlib_module_names and not file.is_file():
         raise ConfigError(f"the module {name!r} belongs to Python and has no parts of a model; correct the name")
     return file
-
-
-def _installed(name):
-    if name not in sys.modules:
-        logging.getLogger("swmodel").info("importing the installed module %s", name)
-    return importlib.import_module(name)
 
 
 def _from_file(name, file):

@@ -10,15 +10,7 @@
 
 `section_for` makes the class of a section from the declarations (fields/parameters.py).
 
-[[tracer]] sections have variables of their own. The names of all variables of an experiment follow from several
-sections together.
-
-    [[tracer]]
-    name = "dye"
-    units = "kg m-3"                                  # of the concentration
-    initial = "exp(-((x - 300 * km)**2 + (y - 1000 * km)**2) / (100 * km)**2)"
-    scheme = "flux_limited"
-    diffusivity = "10 m2 s-1"
+The names of all variables of an experiment follow from several sections together.
 """
 
 import dataclasses
@@ -26,23 +18,20 @@ import functools
 import importlib
 import math
 import pkgutil
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from .. import forcing
 from ..diagnostics.derived import FIELDS
-from ..dynamics.limiters import LIMITERS, Limiter
-from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, Tracer, check_name
-from ..errors import ConfigError, DataError, nearest
+from ..dynamics.momentum import Coriolis
+from ..errors import ConfigError, nearest
 from ..fields import parameters as rules
-from ..fields.parameters import Moment, Number, shown
+from ..fields.parameters import Moment
 from ..fields.parts import ModelPart, as_pytree, control_names, numbers_of, positions_of, shipped_parts
 from ..fields.variables import INTERFACES, derived_units, in_layer, in_layers
 from ..forcing.atmosphere import DragLaw
-from ..grids.grid import Grid
-from ..grids.regrid import field_records, read_field_onto
 from .expressions import Expression
-from .own import ClassNamed
 from .reading import REQUIRED, Before, Section
 from .sections import (
     NOWHERE,
@@ -54,10 +43,8 @@ from .sections import (
     Sides,
     Surroundings,
     VariableNames,
-    Whole,
     ascending,
     check_limits,
-    different_names,
     is_evaluated_whole,
     not_empty,
     on_grid,
@@ -117,8 +104,8 @@ class PartSection(Section):
             return value.build(on)
         if on.grid is None:
             return value
-        if isinstance(value, Expression):
-            return on_grid(value, on.grid, positions_of(self.part)[name], name)
+        if isinstance(value, Expression) and name in (positions := positions_of(self.part)):
+            return on_grid(value, on.grid, positions[name], name)
         return value.value_of(name, self, on) if hasattr(value, "value_of") else value
 
     def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
@@ -149,9 +136,25 @@ def shipped(base: type, kind: str | None = None) -> dict[str, type]:
     return shipped_parts(base, kind)
 
 
-def sections_of(base: type, kind: str | None = None) -> dict[str, type[PartSection]]:
-    """{type: section class} of this package's parts."""
-    return {name: section_for(cls, name) for name, cls in shipped(base, kind).items()}
+class _Made(Mapping):
+    """{type: section class}, each of which is made from the class of a part when a file has that type."""
+
+    def __init__(self, classes: Mapping[str, type], make: Callable[[type, str], type[PartSection]]):
+        self.classes, self.make = classes, functools.cache(make)
+
+    def __getitem__(self, name: str) -> type[PartSection]:
+        return self.make(self.classes[name], name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.classes)
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+
+def sections_of(classes: Mapping[str, type], make: Any = None) -> MutableMapping[str, type[Any]]:
+    """{type: section class} of the classes of parts, by `make(class, type)`, which is `section_for` unless given."""
+    return ChainMap({}, cast(Any, _Made(classes, make or section_for)))
 
 
 def section_for(cls: type, name: str | None = None, common: type = PartSection) -> type[PartSection]:
@@ -164,7 +167,7 @@ def section_for(cls: type, name: str | None = None, common: type = PartSection) 
     """
     keys: dict[str, Any] = {} if name is None else {"type": Literal[name]}
     defaults: dict[str, Any] = {"part": cls, "__module__": __name__, "__doc__": cls.__doc__, "__annotations__": keys}
-    for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, ModelPart) else cls):
+    for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, (ModelPart, Coriolis)) else cls):
         if field.name in (*common.left_out, *common.schema()) or field.metadata.get("derived"):
             continue
         if (kind := _type_of(field, cls)) is not None:
@@ -249,34 +252,6 @@ def _type_of_number(rule, kind, static, uniform):
 PARTS = ("forcing", "dissipation", "boundary", "tracer")  # sections of which there may be several
 
 
-def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the variables that outputs of an experiment may hold.
-
-    Args:
-        sections: {name: valid section}.
-    """
-    between = (INTERFACES,) if sections.get("layers") is not None else ()
-    return (*FIELDS, *between, *(tracer.name for tracer in sections.get("tracer", ())), *_of_terms(sections))
-
-
-def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the variables that gauges can read: those that are stepped, and of single runs the derived ones."""
-    stepped = _stepped(sections)
-    return stepped if sections.get("ensemble") is not None else (*stepped, *derived_units(layer_count(sections)))
-
-
-def _stepped(sections):
-    """The names of the variables of all layers that the experiment steps, and of its tracers."""
-    of_layers = (in_layer(name, k) for k in range(layer_count(sections)) for name in ("eta", "u", "v"))
-    return (*of_layers, *stepped_names(sections.get("tracer", ()), layer_count(sections)), *_of_terms(sections))
-
-
-def _of_terms(sections):
-    """The names of the variables that forcings keep, such as the depth of water that has infiltrated."""
-    rows = [getattr(entry.part, "variable", None) for entry in sections.get("forcing", ())]
-    return tuple(dict.fromkeys(row.name for row in rows if row is not None))
-
-
 def layer_count(sections: Mapping[str, Any]) -> int:
     """The number of layers that move."""
     layers = sections.get("layers")
@@ -292,102 +267,29 @@ def transported_controls(sections: Mapping[str, Any]) -> list[str]:
 
 
 def variable_mistakes(
-    output: "Output", tracer: Any, sections: Mapping[str, Any], run: "Run | None" = None
+    output: "Output", tracer: tuple, sections: Mapping[str, Any], run: "Run | None" = None
 ) -> Iterator[Mistake]:
     """Mistakes of outputs that name variables which the experiment does not have; none if its tracers have mistakes."""
-    written = known_variables(sections)
-    named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [
-        (("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)
-    ]
-    if output.gauges is not None:
-        named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
+    layers = layer_count(sections)
+    rows = [getattr(entry.part, "variable", None) for entry in sections.get("forcing", ())]
+    of_terms = [row.name for row in rows if row is not None]  # such as the depth of water that has infiltrated
+    of_layers = [in_layer(name, k) for k in range(layers) for name in ("eta", "u", "v")]
+    stepped = tuple(dict.fromkeys([*of_layers, *stepped_names(tracer, layers), *of_terms]))
+    between = (INTERFACES,) if sections.get("layers") is not None else ()
+    written = (*FIELDS, *between, *(each.name for each in tracer), *dict.fromkeys(of_terms))
+    derived = tuple(derived_units(layers))
+    named: list[Any] = [(("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)]
+    if output.gauges is not None:  # which read what is stepped, and in single runs what is derived
+        known = stepped if sections.get("ensemble") is not None else (*stepped, *derived)
+        named.append((("output", "gauges"), output.gauges.variables, known))
     until = math.inf if run is None else run.until
     for path, section in output.named_products():
-        derived = tuple(derived_units(layer_count(sections)))
-        for key, why in section.build().mistakes(until, _stepped(sections), derived):
+        for key, why in section.build().mistakes(until, stepped, derived):
             yield Mistake((*path, key), why)
     for path, names, known in named:
         for name in names:
             if name not in known:
                 yield Mistake((*path, "variables"), f"unknown variable {name!r}; {nearest(name, known)}")
-
-
-class FieldFile(Section):
-    """A variable of a netCDF file, steady or in time records, which is interpolated to the grid."""
-
-    type: Literal["file"] = "file"
-    file: InputFile  # netCDF file
-    variable: str  # its name in the file
-
-    def on(self, on: Surroundings) -> Any:
-        """The field in cells of the grid, or its records in time."""
-        records = _read(on.grid)(self.file, self.variable, on.grid, "h", on.start, (0.0, on.until))
-        return records.values[0] if len(records.times) == 1 else records
-
-
-def _read(grid: Grid) -> Any:
-    return read_field_onto if is_evaluated_whole(grid) else field_records
-
-
-class FieldRecord(FieldFile):
-    """One record of a variable of a netCDF file; the last one by default."""
-
-    record: Whole = -1  # number of the record, from 0; negative ones count from the end
-
-    def on(self, on: Surroundings) -> Any:
-        records = _read(on.grid)(self.file, self.variable, on.grid, "h").values
-        if not -len(records) <= self.record < len(records):
-            raise DataError(f"{self.file} has {len(records)} records; {self.record} is not among them")
-        return records[self.record]
-
-
-SCHEMES = ClassNamed(AdvectionScheme, {"flux_limited": FluxLimited, "centred": Centred})
-LIMITER = ClassNamed(Limiter, LIMITERS)
-Concentration = Annotated[float | Expression, Formula(Number())]
-Diffusivity = Annotated[float | Expression, Formula(Number(units="m2 s-1", minimum=0.0))]
-
-
-def _own_name(name):
-    check_name(name)
-    return name
-
-
-class TracerSection(Section):
-    """A passive tracer, with the parameters of `swmodel.Tracer`."""
-
-    name: Annotated[str, _own_name]  # of the variable in files
-    units: str = "1"  # of the concentration, which the keys below are in
-    long_name: str = ""  # what it is, for people
-    initial: Concentration | FieldRecord = 0.0  # concentration at the start
-    scheme: Annotated[Any, SCHEMES] = "flux_limited"  # of advection
-    limiter: Annotated[Any, LIMITER] | None = None  # of a flux-limited scheme; van_leer unless given
-    diffusivity: Diffusivity | None = None  # kappa
-    source: Concentration | FieldFile | None = None  # S, units per second
-    flux: Concentration | FieldFile | None = None  # F into the water, units times m per second
-    outside: Concentration | FieldFile | None = None  # concentration of water that comes in
-    layer: Whole | None = None  # of several, that it is in; all unless given
-
-    def check(self) -> None:
-        if self.limiter is not None and self.scheme != "flux_limited":
-            raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {shown(self.scheme)}; leave it out')
-
-    def build(self, on: Surroundings) -> Tracer:
-        """The Tracer.
-
-        Raises:
-            ConfigError: for a formula that is not finite everywhere, or a diffusivity that is negative somewhere.
-            DataError: for a file that cannot be read, does not hold the variable, or does not cover grid and run.
-        """
-        values = {
-            name: value.on(on) if isinstance(value, FieldFile) else on_grid(value, on.grid, "h", name)
-            for name, value in self
-            if name not in ("scheme", "limiter") and value is not None
-        }
-        scheme = SCHEMES.made(self.scheme) if self.limiter is None else FluxLimited(LIMITER.made(self.limiter))
-        return Tracer(**values, scheme=scheme)
-
-
-Tracers = Annotated[tuple[TracerSection, ...], different_names("tracers are called")]
 
 
 def stepped_names(tracers: tuple, layers: int) -> list[str]:

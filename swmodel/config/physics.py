@@ -1,5 +1,6 @@
 """The sections of the model, its terms and its time stepping."""
 
+from collections import ChainMap
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ from ..stepping.explicit import TimeStepper
 from .expressions import Expression, quantity
 from .own import ClassNamed
 from .parts import PartSection, section_for, sections_of, shipped
-from .reading import Read, Section, one_of
+from .reading import OneOf, Read, Section
 from .sections import (
     Count,
     Formula,
@@ -132,7 +133,7 @@ class NoRotation(Section):
         """No part."""
 
 
-CORIOLIS = sections_of(CoriolisParameter)
+CORIOLIS = sections_of(shipped(CoriolisParameter))
 
 
 class _Stepper(PartSection):
@@ -182,7 +183,7 @@ def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
     return section_for(cls, name, _Implicit if cls.has_solver else _Stepper)
 
 
-STEPPERS = {name: stepper_section(cls, name) for name, cls in shipped(TimeStepper).items()}
+STEPPERS = sections_of(shipped(TimeStepper), stepper_section)
 
 
 def _drag_law(value, reading):
@@ -325,14 +326,17 @@ class _InternalWaves(PartSection):
         super().check_value(name, value, on)
 
 
-CYCLONE = section_for(Cyclone, "cyclone", _CycloneTrack)
-FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile, "cyclone": CYCLONE}
-INTERNAL_WAVES = section_for(InternalWaveDrag, "internal_wave_drag", _InternalWaves)
-DISSIPATION = {**sections_of(Term, "dissipation"), "internal_wave_drag": INTERNAL_WAVES}
-BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
+def term_section(cls: type, name: str) -> type[PartSection]:
+    """The section of a term or an open boundary."""
+    return section_for(cls, name, {Cyclone: _CycloneTrack, InternalWaveDrag: _InternalWaves}.get(cls, PartSection))
 
-Boundary = Annotated[Any, one_of(*BOUNDARY.values(), bases=(OpenBoundary, Term), make=section_for)]
-Coriolis = Annotated[Any, one_of(NoRotation, *CORIOLIS.values())]
-Dissipation = Annotated[Any, one_of(*DISSIPATION.values(), bases=(Term,), make=section_for)]
-Forcing = Annotated[Any, one_of(*FORCING.values(), bases=(Term,), make=section_for)]
-Stepper = Annotated[Any, one_of(*STEPPERS.values(), bases=(TimeStepper,), make=stepper_section)]
+
+FORCING = sections_of(shipped(Term, "forcing"), term_section) | {"wind_file": WindFile}
+DISSIPATION = sections_of(shipped(Term, "dissipation"), term_section)
+BOUNDARY = sections_of(shipped(OpenBoundary) | shipped(Term, "boundary"))
+
+Boundary = Annotated[Any, OneOf(BOUNDARY, (OpenBoundary, Term), section_for)]
+Coriolis = Annotated[Any, OneOf(ChainMap(CORIOLIS, {"none": NoRotation}), (CoriolisParameter,), section_for)]
+Dissipation = Annotated[Any, OneOf(DISSIPATION, (Term,), section_for)]
+Forcing = Annotated[Any, OneOf(FORCING, (Term,), section_for)]
+Stepper = Annotated[Any, OneOf(STEPPERS, (TimeStepper,), stepper_section)]

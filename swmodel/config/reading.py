@@ -37,7 +37,8 @@ REQUIRED = object()  # the default of a key that must be given
 class Key:
     """A key of a section: what it may be, and its default, or REQUIRED.
 
-    Text that is declared, "Adjoint | None", is a section of the module that `homes` names, imported when a file has it.
+    What takes long to make is made when a file has it: a section of the module that `homes` names for the text that is
+    declared, "Adjoint | None", or one that a partial function returns.
     """
 
     declared: Any
@@ -46,6 +47,8 @@ class Key:
 
     @functools.cached_property
     def annotation(self) -> Any:
+        if isinstance(self.declared, functools.partial):
+            return self.declared() | None
         if not isinstance(self.declared, str) or self.homes is None:
             return self.declared
         name = self.declared.removesuffix(" | None")
@@ -93,10 +96,7 @@ class Section:
     def read(cls, table: Any, folder: Path | str = ".") -> Any:
         """The section that a table describes; raises ConfigError with every mistake."""
         reading = Reading(Path(folder))
-        try:
-            section = reading.read(cls, table, ())
-        except _Refused:
-            section = None
+        section = reading.attempt(cls, table, ())
         if reading.mistakes:
             raise ConfigError([f"{dotted(m.path)}: {m.text}" if m.path else m.text for m in reading.mistakes])
         return section
@@ -129,13 +129,10 @@ class Section:
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-    """Reads a value by `function(value, reading)` in place of its type; `words` describe what it accepts."""
+    """Reads a value by `read(value, reading)` in place of its type; `words` describe what it accepts."""
 
-    function: Callable[[Any, "Reading"], Any]
+    read: Callable[[Any, "Reading"], Any]
     words: str = ""
-
-    def read(self, value: Any, reading: "Reading") -> Any:
-        return self.function(value, reading)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,8 +279,7 @@ class Reading:
         return tuple(found)
 
     def _dict(self, kind, value, path):
-        if not isinstance(value, dict):
-            raise ValueError(f"expected a table, got {value!r}")
+        _check_table(value)
         found = {name: self.attempt(kind, each, (*path, name)) for name, each in value.items()}
         if REQUIRED in found.values():
             raise _Refused
@@ -292,8 +288,7 @@ class Reading:
     def _typed(self, choice, value, path):
         if isinstance(value, Section):
             return value
-        if not isinstance(value, dict):
-            raise ValueError(f"expected a table, got {value!r}")
+        _check_table(value)
         if "type" not in value:
             known = f"give one of {', '.join(choice.sections)}" if choice.sections else "name a class of your own"
             raise ValueError(f"type is missing; {known}")
@@ -306,8 +301,7 @@ class Reading:
     def _section(self, cls, table, path, others=None):
         if isinstance(table, cls):
             return table
-        if not isinstance(table, dict):
-            raise ValueError(f"expected a table, got {table!r}")
+        _check_table(table)
         keys, values = cls.schema(), {}
         for name in table:
             if name not in keys and not cls.takes_others:
@@ -377,6 +371,11 @@ def _flag(value):
     if not isinstance(value, bool):
         raise ValueError(f"expected true or false, got {value!r}")
     return value
+
+
+def _check_table(value):
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a table, got {value!r}")
 
 
 def _text(value):

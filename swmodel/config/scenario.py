@@ -1,8 +1,10 @@
-"""The sections of output and run.
+"""The sections that every experiment has: grid and sea floor, output and run.
 
-The memory that outputs need in addition to the model, and the size of the file of gauges, follow from [output] alone.
+A section of [output] describes its file, and its size. The memory that outputs need in addition to the model follows
+from [output] alone.
 """
 
+import dataclasses
 import datetime
 import functools
 import math
@@ -11,21 +13,39 @@ from typing import Annotated, Any, Literal, cast
 
 import jax
 
-from ..defaults import MAXIMA_THRESHOLD
-from ..fields.parameters import in_utc
+from ..defaults import MAXIMA_THRESHOLD, MINIMUM_DEPTH, SOUND_SPEEDS
+from ..diagnostics.derived import in_all_layers
+from ..errors import ConfigError, DataError
+from ..fields.parameters import Number
 from ..fields.state import State
+from ..grids import grid
+from ..grids.bathymetry import SeaFloor, depth_on, elevation_on
+from ..grids.levees import Levee, check_on_grid, read_levees
+from ..grids.patches import Patch
+from ..grids.subgrid import FINEST
+from ..grids.topography import Topography, topography_of
 from ..output.products.base import Product
+from ..output.products.snapshots import with_bed
 from ..runtime import memory
-from .parts import PartSection, section_for, shipped
-from .reading import Before, one_of
+from ..runtime.memory import size
+from ..simulation.progress import duration
+from .parts import PartSection, section_for, sections_of, shipped
+from .reading import one_of
 from .sections import (
     AnyCoordinate,
     Count,
+    Date,
     Devices,
     Folder,
+    FormulaInMetres,
     Fraction,
+    InputFile,
     Layout,
+    MapFile,
+    Metres,
+    NonNegativeMetres,
     Place,
+    Polygons,
     PositiveMetres,
     PositiveSeconds,
     RangeOfSeconds,
@@ -34,6 +54,115 @@ from .sections import (
     not_empty,
     written_path,
 )
+
+
+class _Grid(PartSection):
+    def check(self) -> None:
+        self.build()
+
+
+GRIDS = {
+    "cartesian": section_for(grid.CartesianGrid, "cartesian", _Grid),
+    "spherical": section_for(grid.SphericalGrid, "spherical", _Grid),
+}
+Grid = Annotated[Any, one_of(*GRIDS.values())]
+
+SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], maximum=SOUND_SPEEDS[1])]
+SubgridRatio = Annotated[int, Number(minimum=2, maximum=FINEST, whole=True)]
+
+
+class _Floor(Section):
+    mask: Polygons | MapFile | None = None  # cells of water, or that may be wet: a map that is 1/2 or more; a coast
+    subgrid: SubgridRatio | None = None  # fine cells along a cell's side, of which it gets tables; needs model.wetting
+    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
+
+    def on(self, grid: grid.Grid, wetting: bool = False) -> SeaFloor | Topography:
+        """The SeaFloor of a grid; its Topography where the model has `wetting`."""
+        mask = None if self.mask is None else self.mask.mask(grid)
+        return topography_of(self, grid, mask) if wetting else self._floor(grid, mask)
+
+    def _floor(self, grid, mask):
+        raise NotImplementedError
+
+    def read_levees(self) -> tuple[Levee, ...]:
+        """The levees, with crests above the water at rest."""
+        if self.levees is None:
+            return ()
+        return read_levees(self.levees, getattr(self, "datum", 0.0), getattr(self, "land_datum", 0.0))
+
+    def check_levees(self, grid: grid.Grid) -> None:
+        """Raise DataError if the table of levees cannot be used, or has a levee that crosses no face of the grid."""
+        if self.levees is not None:
+            levees = read_levees(self.levees)
+            try:
+                check_on_grid(levees, grid)
+            except ConfigError as error:
+                raise DataError(f"{self.levees}: {error}") from None
+
+
+class FlatBottom(_Floor):
+    type: Literal["flat"]
+    depth: PositiveMetres  # of the water at rest
+
+    def _floor(self, grid, mask):
+        return depth_on(self.depth, grid, mask=mask)
+
+
+class _Varying(_Floor):
+    minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
+    fill_lakes: bool = False  # water apart from the largest body is land
+    sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
+
+    @property
+    def _options(self):
+        names = "minimum_depth", "fill_lakes", "sound_speed", "datum", "land_datum", "margin"
+        return {name: value for name, value in self if name in names}
+
+
+class DepthFormula(_Varying):
+    """Depth from a formula of the coordinates, positive down; land where it is 0 or less."""
+
+    type: Literal["formula"]
+    depth: FormulaInMetres  # positive down
+
+    def _floor(self, grid, mask):
+        return depth_on(self.depth, grid, mask=mask, **self._options)
+
+
+class Elevations(Section):
+    """A file of elevations, with the parameters of `swmodel.grids.patches.Patch`."""
+
+    file: InputFile  # of elevation or depth, in any of the formats of docs/files.md
+    variable: str | None = None  # its name in the file; found by its metadata unless given
+    positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
+    datum: Metres = 0.0  # level of the water at rest, above the zero of the file
+    land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
+    coarsen: Count = 1  # read every n-th node along each axis
+
+    def elevations(self) -> dict[str, Any]:
+        """{name: value} of the keys on the file."""
+        return {name: getattr(self, name) for name in Elevations.schema()}
+
+
+class BathymetryFile(Elevations, _Varying):
+    """Elevation (or depth) from a file, and from patches that take precedence where they have values."""
+
+    type: Literal["file"]
+    patches: tuple[Elevations, ...] = ()  # files that take precedence, the first one before the others
+    margin: Annotated[int, Number(minimum=0, whole=True)] = 0  # cells over which a file passes into the next one
+    method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
+    minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
+
+    def _floor(self, grid, mask):
+        elevation = Patch(**self.elevations()).elevation(grid, masked=mask is None)
+        patches = [Patch(**each.elevations()) for each in self.patches]
+        return elevation_on(elevation, grid, self.method, patches=patches, mask=mask, **self._options)
+
+
+Bathymetry = Annotated[Any, one_of(FlatBottom, DepthFormula, BathymetryFile)]
+
+
+# -- output ------------------------------------------------------------------------------------------------------------
 
 
 def _file_name(value):
@@ -53,7 +182,50 @@ OutputFile = Annotated[str, _file_name]
 OutputFileOrStore = Annotated[str, _file_or_store_name]
 
 
-class Fields(Section):
+@dataclasses.dataclass(frozen=True)
+class WrittenRun:
+    """What the files of a run depend on.
+
+    Attributes:
+        model: the ShallowWater, on any tile, or the Ensemble; cells: the number of cells of its grid.
+        until, dt: the length of the run and of a step [s].
+        beds: whether the sea floor of a run with wetting and drying moves, and whether it is finer than the cells.
+    """
+
+    model: Any
+    cells: int
+    until: float
+    dt: float
+    beds: tuple[bool, bool] = (False, False)
+
+    @property
+    def members(self) -> int:
+        """The number of members, 1 of a single run."""
+        return self.model.members or 1
+
+    def records(self, every: float) -> int:
+        """The number of records at intervals of `every` [s]."""
+        return int(self.until / every + 1e-9) + 1
+
+
+class FileSection(Section):
+    """A file, or several, that a run writes."""
+
+    def line(self, run: WrittenRun) -> str:
+        """Its content, interval and largest size."""
+        raise NotImplementedError
+
+    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+        """(number of files, bytes before compression), with so many arrays in a restart, and a chunk a tile."""
+        return 1, 0.0
+
+
+def _number(file, arrays, chunks):
+    """The number of files: 1 for netCDF; the chunks and descriptions for a Zarr store."""
+    return arrays * (chunks + 1) + 1 if file.endswith(".zarr") else 1
+
+
+class Fields(FileSection):
     file: OutputFileOrStore  # file to write: netCDF (.nc), or a Zarr store (.zarr) of which each rank writes its part
     variables: VariableNames  # the variables in it
     every: PositiveSeconds  # time between records
@@ -61,8 +233,19 @@ class Fields(Section):
     box: tuple[AnyCoordinate, AnyCoordinate, AnyCoordinate, AnyCoordinate] | None = None  # x0, x1, y0, y1 of its cells
     coarsen: Count = 1  # cells along the sides of blocks, of which a netCDF file has the means
 
+    def line(self, run: WrittenRun) -> str:
+        names, records = ", ".join(with_bed(self.variables, *run.beds)), run.records(self.every)
+        packed = "" if self.compression == "none" else " before compression"
+        about = f"{size(self.size_on_disk(run, 0, 1)[1])}{packed}"
+        return f"{self.file}: {names} every {duration(self.every)}, {records} records, {about}"
 
-class Gauges(Section):
+    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+        names, records = with_bed(self.variables, *run.beds), run.records(self.every)
+        arrays = sum(len(in_all_layers(name, run.model)) for name in names)
+        return _number(self.file, arrays, records * tiles), 4.0 * run.members * run.cells * records * arrays
+
+
+class Gauges(FileSection):
     """Series at points, and the settings of their scores; `swmodel/postprocess/scores.py` defines the scores."""
 
     file: OutputFile = "gauges.nc"  # netCDF file to write
@@ -81,32 +264,62 @@ class Gauges(Section):
             return dict.fromkeys(self.positions, self.window)
         return dict(self.window or {})
 
+    def line(self, run: WrittenRun) -> str:
+        what = "elevation" if self.variables == ("eta",) else ", ".join(self.variables)
+        every, needed = duration(self.every) if self.every else "step", size(self.size_on_disk(run, 0, 1)[1])
+        return f"{self.file}: {what} at {', '.join(self.positions)}, every {every}, {needed}"
 
-class Spectra(Section):
+    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+        series = run.members * len(self.positions) * len(self.variables)
+        return 1, (4.0 * series + 8.0) * run.until / (self.every or run.dt)  # in float32, and times in float64
+
+
+class Spectra(FileSection):
     """Isotropic spectra of energy and enstrophy; docs/spectra.md defines them."""
 
     file: OutputFile = "spectra.nc"  # netCDF file to write
     every: PositiveSeconds  # time between records
     transfers: bool = True  # also the transfers between scales
 
+    def line(self, run: WrittenRun) -> str:
+        what = "spectra and transfers" if self.transfers else "spectra"
+        interval = f"every {duration(self.every)}, {run.records(self.every)} records"
+        return f"{self.file}: {what} of energy and enstrophy {interval}"
 
-class Restart(Section):
+
+class Restart(FileSection):
     file: OutputFileOrStore = "restart.nc"  # file to write, netCDF (.nc) or a Zarr store (.zarr)
     every: PositiveSeconds  # time between restarts; there is one at the end, too
 
+    def line(self, run: WrittenRun) -> str:
+        return f"{self.file}: restart, every {duration(self.every)} and at the end"
 
-class ProductSection(PartSection):
+    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+        slots = 2 if self.file.endswith(".zarr") else 1
+        count = _number(self.file, restarted, slots * tiles)
+        return count, float(slots * run.cells * restarted * run.model.dtype.itemsize)
+
+
+class ProductSection(PartSection, FileSection):
     """A product: fields that the run accumulates."""
 
     file: OutputFile  # netCDF file to write
 
+    def line(self, run: WrittenRun) -> str:
+        begin = getattr(self, "begin", None)
+        after = "" if begin is None else f", after {duration(begin)}"
+        return f"{self.file}: {self.build().content()}{after}"
 
-def _section_of(name, cls):
+    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+        return 1, self.build().bytes_of_file(run.cells, len(arrays_of(self, 1)), run.until)
+
+
+def _product_section(cls, name):
     file = {"file": f"{name}.nc", "__annotations__": {"file": OutputFile}, "__module__": __name__}
     return section_for(cls, None, type(cls.__name__, (ProductSection,), file))
 
 
-PRODUCTS = {name: _section_of(name, cls) for name, cls in sorted(shipped(Product).items())}  # by key of [output]
+PRODUCTS = sections_of(dict(sorted(shipped(Product).items())), _product_section)  # by key of [output]
 OwnProduct = Annotated[Any, one_of(bases=(Product,), make=functools.partial(section_for, common=ProductSection))]
 
 
@@ -133,7 +346,7 @@ class OutputBase(Section):
         return ((path, section) for path, section in self.files() if isinstance(section, ProductSection))
 
 
-_KEYS = {name: section | None for name, section in PRODUCTS.items()}
+_KEYS = {name: functools.partial(PRODUCTS.__getitem__, name) for name in PRODUCTS}
 _WithProducts: Any = type("Output", (OutputBase,), {"__annotations__": _KEYS, **dict.fromkeys(_KEYS)})
 
 
@@ -141,26 +354,10 @@ class Output(_WithProducts):
     """The files of a run."""
 
 
-def _utc(value):
-    if isinstance(value, str):
-        try:
-            value = datetime.datetime.fromisoformat(value)
-        except ValueError:
-            pass
-    if isinstance(value, datetime.datetime):
-        try:
-            return in_utc(value)
-        except OverflowError:
-            raise ValueError(f"{value.isoformat()} is before the year 1 or after 9999 in UTC; give another") from None
-    if isinstance(value, datetime.date):
-        return datetime.datetime(value.year, value.month, value.day)
-    raise ValueError(f"expected a date and time in UTC, as in 2011-03-11T05:46:23, got {value!r}")
-
-
 class Run(Section):
     until: PositiveSeconds  # model time at the end
     title: str = ""  # of the run, in its files
-    start: Annotated[datetime.datetime, Before(_utc)] | None = None  # date and time of step 0, in UTC
+    start: Date | None = None  # date and time of step 0, in UTC
     communicator: Literal["auto", "serial", "mpi", "sharded"] = "auto"  # how ranks or devices exchange halos
     layout: Layout = None  # ranks along x and y; chosen unless given
     devices: Devices = None  # of communicator = "sharded"; default: all GPUs, or one for each core
@@ -182,12 +379,6 @@ def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
     """The bytes on a rank for the series of all gauges and variables."""
     gauges = output.gauges
     return 0.0 if gauges is None else memory.of_gauges(len(gauges.positions) * len(gauges.variables), itemsize, members)
-
-
-def bytes_of_gauge_file(gauges: Gauges, until: float, dt: float, members: int = 1) -> float:
-    """The bytes of the file of gauges after `until` [s]: its series, in float32, and their times, in float64."""
-    series = members * len(gauges.positions) * len(gauges.variables)
-    return (4.0 * series + 8.0) * until / (gauges.every or dt)
 
 
 def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:

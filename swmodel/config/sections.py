@@ -17,7 +17,7 @@ import numpy as np
 from ..defaults import GRAVITY
 from ..errors import ConfigError, DataError, suggestion
 from ..fields import parameters as rules
-from ..fields.parameters import SIDES
+from ..fields.parameters import SIDES, in_utc
 from ..fields.parts import numbers_of
 from ..grids import windows
 from ..grids.coast import coast_mask
@@ -374,3 +374,22 @@ def _memory(value, reading):
 
 
 Memory = Annotated[float, Read(_memory)]  # [bytes]
+
+
+def _utc(value):
+    if isinstance(value, str):
+        try:
+            value = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            pass
+    if isinstance(value, datetime.datetime):
+        try:
+            return in_utc(value)
+        except OverflowError:
+            raise ValueError(f"{value.isoformat()} is before the year 1 or after 9999 in UTC; give another") from None
+    if isinstance(value, datetime.date):
+        return datetime.datetime(value.year, value.month, value.day)
+    raise ValueError(f"expected a date and time in UTC, as in 2011-03-11T05:46:23, got {value!r}")
+
+
+Date = Annotated[datetime.datetime, Before(_utc)]

@@ -141,7 +141,7 @@ def inversion_line(made: Assembly, model: ShallowWater | Family, state: Any, dt:
     if found is not None:
         groups, twin = found
         for k, group in enumerate(groups):
-            cost = group.cost(experiment.run.start)
+            cost = group.table.misfit(group.records, experiment.run.start)
             made.attempt((*path, k), tile_cost, cost, model, dt, first, steps)
         made.attempt(("inversion", "withhold"), check_withheld, section, groups)
         if twin:

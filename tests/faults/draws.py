@@ -16,9 +16,10 @@ import hypothesis
 from hypothesis import strategies as st
 
 from swmodel import elliptic
-from swmodel.config import physics, scenario
+from swmodel.config import initial, physics
+from swmodel.config.initial import TracerSection
 from swmodel.config.own import ClassNamed
-from swmodel.config.parts import TracerSection, section_for
+from swmodel.config.parts import section_for
 from swmodel.config.reading import Section
 from swmodel.config.sections import Formula
 from swmodel.config.toml import dump
@@ -407,9 +408,9 @@ def _floors(grid, x, y, levees, spectral):
 
 
 def _states(grid, x, y):
-    kinds = {"gaussian": scenario.GaussianBump, "formula": scenario.InitialFormula, "rest": scenario.Rest}
+    kinds = {"gaussian": initial.GaussianBump, "formula": initial.InitialFormula, "rest": initial.Rest}
     if grid["type"] == "cartesian":
-        kinds["random_vortices"] = scenario.RandomVortices
+        kinds["random_vortices"] = initial.RandomVortices
     centre = {"gaussian": {"centre": at(grid, x, y, 0.3, 0.4)}}
     return st.sampled_from(sorted(kinds)).flatmap(lambda k: section(kinds[k], 3, type=k, **centre.get(k, {})))
 

@@ -8,7 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
-from swmodel.config import inversion, nests, physics, scenario
+from swmodel.config import initial, inversion, nests, physics, scenario
 from swmodel.config.reading import Section
 from swmodel.dynamics.dissipation import FreeSlip
 from swmodel.dynamics.momentum import EnergyConserving
@@ -17,11 +17,11 @@ from swmodel.grids import bathymetry
 
 # Every section of a file with optional keys: what takes these keys in Python; None where there is no such thing.
 COUNTERPARTS = {
-    physics.DepthFormula: bathymetry.from_depth,
-    physics.BathymetryFile: bathymetry.onto_grid,
+    scenario.DepthFormula: bathymetry.from_depth,
+    scenario.BathymetryFile: bathymetry.onto_grid,
     physics.Model: sw.ShallowWater,
     physics.WindFile: wind_laws.wind_stress,
-    scenario.Fault: sources.Fault,
+    initial.Fault: sources.Fault,
     scenario.Spectra: sw.Simulation.spectra,
     scenario.Run: sw.Simulation,
 }
@@ -29,7 +29,7 @@ COUNTERPARTS = {
 DERIVED = {
     section: section.part
     for known in (
-        *(physics.CORIOLIS, physics.GRIDS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY),
+        *(physics.CORIOLIS, scenario.GRIDS, physics.STEPPERS, physics.FORCING, physics.DISSIPATION, physics.BOUNDARY),
         *(adjoint_section.COSTS, scenario.PRODUCTS),
     )
     for section in known.values()
@@ -40,7 +40,7 @@ WRITTEN = {
     (physics.Model, "momentum"): ("energy_conserving", EnergyConserving()),
     (physics.Model, "side"): ("free_slip", FreeSlip()),
     (physics.Model, "core"): ("finite_differences", sw.FiniteDifferences()),
-    (physics.INTERNAL_WAVES, "roughness"): (None, dataclasses.MISSING),  # it may follow from rough_bottom
+    (physics.DISSIPATION["internal_wave_drag"], "roughness"): (None, dataclasses.MISSING),  # see rough_bottom
 }
 # Keys whose Python counterpart is no constructor's argument, or that only files have.
 OTHERWISE = set(
@@ -50,7 +50,7 @@ OTHERWISE = set(
 
 
 def sections():
-    modules = (physics, scenario, nests, adjoint_section, inversion)
+    modules = (physics, initial, scenario, nests, adjoint_section, inversion)
     for module in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, Section) and cls.__module__ == module.__name__:

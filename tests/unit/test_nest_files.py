@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from swmodel import Gate
-from swmodel.config import floor, read_text
+from swmodel.config import read_text, scenario
 from swmodel.config.families import assemble_family, family_of
 from swmodel.errors import ConfigError
 from tests.gridded import write_axes
@@ -193,8 +193,8 @@ def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
         read_floors.append(arguments)
         return on(*arguments)
 
-    on = floor._Floor.on
-    monkeypatch.setattr(floor._Floor, "on", counted)
+    on = scenario._Floor.on
+    monkeypatch.setattr(scenario._Floor, "on", counted)
     family, _, _ = family_of(made, "serial", None, "arrays")
     first, second = family.models["harbour"].models
     assert first is second and not read_floors

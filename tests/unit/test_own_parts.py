@@ -491,3 +491,27 @@ def test_a_restart_alone_imports_nothing_and_says_what_it_needs(case):
     found = read_text(CASE, case, case.parent, own_parts=False).sentences()
     assert any("'relaxation:Relaxation' is not a part of swmodel" in s and "--experiment FILE.toml" in s for s in found)
     assert not any("imported" in sentence for sentence in found)
+
+
+TILTED = """\
+import swmodel as sw
+from swmodel.dynamics.momentum import Coriolis
+
+
+class Tilted(Coriolis):
+    f0: float = sw.parameter(None, "s-1")
+    slope: float = sw.parameter(None, "m-1 s-1", default=0.0)
+
+    def at_y(self, y):
+        return self.f0 + self.slope * y
+"""
+
+
+def test_a_rotation_of_ones_own_can_be_named_in_a_file(tmp_path):
+    (tmp_path / "tilted.py").write_text(TILTED)
+    text = CASE.partition("stepper")[0] + 'coriolis = {type = "tilted:Tilted", f0 = "1e-4 s-1", slope = 2e-11}\n'
+    model = model_of(assemble(read_text(text, "case.toml", tmp_path)), "serial")
+    np.testing.assert_allclose(model.domain.coriolis.at_y(np.array([0.0, 6e4])), [1e-4, 1e-4 + 1.2e-6], rtol=1e-12)
+    entries = fingerprint(model, 0, 1.0, steps=1)
+    assert entries["coriolis"] == "tilted:Tilted" and "coriolis.code" in entries
+    assert read_text(text, "case.toml", tmp_path, own_parts=False).mistakes[0].path == ("coriolis", "type")

@@ -21,7 +21,7 @@ from swmodel.cli.checks import check_experiment
 from swmodel.config import read
 from swmodel.config.adjoint import known_controls
 from swmodel.config.assembly import assemble, model_of
-from swmodel.config.scenario import InitialFile
+from swmodel.config.initial import InitialFile
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.dynamics.layer import divergence, gradient
 from swmodel.dynamics.vertical_modes import modes
