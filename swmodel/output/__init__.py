@@ -26,7 +26,6 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
-import glob
 import math
 import os
 import socket
@@ -35,10 +34,10 @@ from pathlib import Path
 from typing import Self
 
 from ..errors import DataError, SwmodelError
-from ..runtime.paths import to_disk
+from ..runtime import paths
 from ..runtime.signals import PROCESS
 
-__all__ = ["Claim", "Footprint", "ReplacedFile", "claim", "disturbed", "not_continued", "replacing", "reserve"]
+__all__ = ["Claim", "ReplacedFile", "claim", "disturbed", "earlier", "not_continued", "replacing", "reserve"]
 
 # Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
 # also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
@@ -147,7 +146,7 @@ class ReplacedFile:
     """
 
     def __init__(self, claim: Claim, checked: Path | None = None) -> None:
-        self._claim, self._checked = claim, claim.path if checked is None else checked
+        self._claim, self.path, self._checked = claim, claim.path, claim.path if checked is None else checked
         self._written: Footprint | None = None
 
     def written(self) -> None:
@@ -227,51 +226,43 @@ def _locked(path):
     return descriptor
 
 
-@contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary path in the folder of `path`. If the block succeeds, the file is synced and renamed to `path`.
+def earlier(path: Path) -> Path:
+    """The path of the restart that was replaced by the one at `path`."""
+    return path.with_name(f".{path.name}.earlier")
 
-    If the block fails, `path` is unchanged, and the temporary file is removed.
+
+@contextlib.contextmanager
+def replacing(
+    path: str | Path,
+    *,
+    durable: bool = True,
+    earlier: Path | None = None,
+    safe: str = "An older file of that name is unchanged.",
+) -> Iterator[Path]:
+    """`runtime.paths.replacing` of a file whose folder is made where it does not exist.
+
+    Args:
+        path, durable, earlier: as there.
+        safe: the sentence on what is kept after an error.
 
     Raises:
         SwmodelError: if the file cannot be written, naming the cause.
     """
-    path = Path(os.path.realpath(path))
-    start = f".{path.name}.{socket.gethostname()}."
-    temporary, has_folder = path.with_name(f"{start}{os.getpid()}.part"), False
+    path, has_folder = Path(os.path.realpath(path)), False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         has_folder = True
-        _remove_stale(path.with_name(glob.escape(start) + "*.part"))
-        with PROCESS.cleanup(lambda: temporary.unlink(missing_ok=True)):
-            yield temporary
-            to_disk(temporary)
-            os.replace(temporary, path)
-        with contextlib.suppress(OSError):  # not every file system can sync a folder
-            to_disk(path.parent)
+        with paths.replacing(path, durable=durable, earlier=earlier) as new:
+            yield new
     except (OSError, RuntimeError) as error:  # netCDF4 raises RuntimeError when HDF5 fails
         if has_folder and not path.parent.is_dir():  # for netCDF4 a denied permission
             raise disturbed(path.parent) from error
-        if isinstance(error, FileNotFoundError) and error.filename == str(temporary):
-            raise disturbed(temporary) from error
+        if isinstance(error, FileNotFoundError):
+            raise disturbed(path) from error
+        why = getattr(error, "strerror", None) or error
         raise SwmodelError(
-            f"{path} could not be written: {error}; free space on the disk, or give another folder. "
-            "An older file of that name is unchanged."
+            f"{path} could not be written: {why}; free space on the disk, or give another folder. {safe}"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):  # there is no such folder, or no such file
-            temporary.unlink()
-
-
-def _remove_stale(pattern):
-    """Remove the incomplete files of processes that no longer exist."""
-    for name in glob.glob(str(pattern), include_hidden=True):
-        try:
-            os.kill(int(name.split(".")[-2]), 0)
-        except ProcessLookupError:
-            Path(name).unlink(missing_ok=True)
-        except (ValueError, PermissionError):
-            continue
 
 
 def reserve(descriptor: int, size: int, name: str | Path) -> None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 STORE_FORMAT = 2  # of stores; those of format 1 need not have a checksum
 
 
-def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
+def opened(path: str | Path, grid: Grid | None = None, verify: bool = True, as_store: bool | None = None) -> Restart:
     """A Restart whose arrays are read by windows, when they are used.
 
     Args:
@@ -31,11 +31,13 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> R
         grid: the Grid on which the run continues, or None to accept any grid.
         verify: whether a file is compared with its checksum. The checksum of a store, which covers all but the chunks,
             is always compared, and those of the chunks when they are read.
+        as_store: whether it is a store, if its name does not end as one of its kind.
 
     Raises:
         DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
     """
-    return open_store(Path(path), grid, verify) if is_store(path) else open_restart(path, grid, verify)
+    as_store = is_store(path) if as_store is None else as_store
+    return open_store(Path(path), grid, verify) if as_store else open_restart(path, grid, verify)
 
 
 def opened_together(

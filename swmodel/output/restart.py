@@ -97,6 +97,7 @@ def write_restart_parts(
     parts: Iterable[tuple[str, object, np.ndarray]],
     scalars: Mapping[str, bool | int | float | str],
     attributes: Mapping[str, Attribute] | None = None,
+    earlier: Path | None = None,
 ) -> None:
     """`write_restart` of arrays of which one part is held at a time.
 
@@ -105,6 +106,7 @@ def write_restart_parts(
         layout: {name: Layout of the global array}.
         parts: (name, index, values) with array[index] = values, for arrays in the order of their names and for each
             array in the order of its memory, as `Communicator.rows_to_root` yields blocks.
+        earlier: the name that the file gets which is replaced.
 
     Raises:
         SwmodelError, ValueError: as `write_restart` does; ValueError also if parts of an array are missing.
@@ -123,7 +125,7 @@ def write_restart_parts(
         "grid_description": describe_grid(grid),
     }
     digest = _Digest(scalars, attributes, describe_grid(grid))
-    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+    with replacing(path, earlier=earlier) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(header | {"checksum": digest.text()} | _as_attributes(attributes))
         dataset.createVariable("scalars", "i1").setncatts(_as_attributes(scalars))
         for name, array in layout.items():

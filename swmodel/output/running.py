@@ -14,10 +14,10 @@ import jax
 import netCDF4
 import numpy as np
 
-from ..errors import DataError, SwmodelError
-from ..runtime.paths import check_apart, same_file
+from ..errors import DataError
+from ..runtime.paths import check_apart, remove, same_file, take_place
 from ..runtime.signals import LOCK
-from . import Claim, ReplacedFile, claim, remove_figures
+from . import Claim, ReplacedFile, claim, earlier, remove_figures
 from .fingerprint import fingerprint
 from .metadata import Attribute, run_attributes
 from .opening import opened
@@ -29,20 +29,18 @@ from .zarr_fields import times_of
 from .zarr_store import ZarrStore, is_store
 
 
-def earlier(path: Path) -> Path:
-    """The path of the restart that was replaced by the one at `path`."""
-    return path.with_name(f".{path.name}.earlier")
-
-
 def restore_earlier(path: Path, time: float) -> None:
     """Put the earlier restart back to `path` if it is of this model time [s] and that at `path` is not; on the root."""
 
     def is_right(one):
-        scalars = opened(one, verify=False).scalars if one.is_file() else {"step": 0, "dt": 1.0}
+        try:
+            scalars = opened(one, verify=False, as_store=is_store(path)).scalars
+        except DataError:  # there is none that is complete
+            return False
         return abs(scalars["step"] * scalars["dt"] - time) < 0.5 * scalars["dt"]
 
     if not is_right(path) and is_right(earlier(path)):
-        os.replace(earlier(path), path)
+        take_place(earlier(path), path)
 
 
 class RestartOutput(Output):
@@ -69,9 +67,17 @@ class RestartOutput(Output):
         return self.path.is_file()
 
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
-        self.attributes = attributes
-        self.file = ReplacedFile(claim)
-        earlier(self.path).unlink(missing_ok=True)  # of another run
+        self.attributes, self.file = attributes, self.open_file(claim)
+        remove(earlier(claim.path))  # of another run
+
+    def open_file(self, claim: Claim) -> ReplacedFile:
+        """The file of which `claim` is the Claim."""
+        return ReplacedFile(claim)
+
+    def close(self) -> None:
+        if self.file is not None and not self.keeps_earlier and self.exists():
+            remove(earlier(self.file.path))
+        super().close()
 
     def write(self, simulation: AbstractSimulation) -> None:
         if simulation.step == 0 or self.tried == simulation.step:
@@ -97,9 +103,8 @@ class RestartOutput(Output):
         layout = {name: Layout((*tile.shape[:-2], *grid.shape), tile.dtype) for name, tile in tiles.items()}
 
         def write(parts):
-            if self.keeps_earlier and self.path.exists():
-                os.replace(self.path, earlier(self.path))
-            write_restart_parts(self.path, grid, layout, parts, scalars, self.about)
+            before = earlier(self.file.path) if self.keeps_earlier else None
+            write_restart_parts(self.path, grid, layout, parts, scalars, self.about, earlier=before)
             self.file.written()
             self.written = step
 
@@ -153,10 +158,8 @@ class Run:
 
     def _attempt(self, output, action):
         """Call action() while the Writer's thread rests; keep an error of the file for `settle`."""
-        try:
+        with self.writer.catching(output):
             action()
-        except SwmodelError as error:
-            self.writer.fail(output, error)
 
     def due(self, simulation: AbstractSimulation, after_chunk: bool = False) -> None:
         """Write the files that are due at this step; after a chunk, those that `chunk` does not write. Collective."""

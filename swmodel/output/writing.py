@@ -136,6 +136,14 @@ class Writer:
         with LOCK, contextlib.suppress(SwmodelError, OSError, RuntimeError):
             output.close()
 
+    @contextlib.contextmanager
+    def catching(self, output: "Output") -> Iterator[None]:
+        """A context of which a SwmodelError is kept, as by `fail`, and not raised."""
+        try:
+            yield
+        except SwmodelError as error:
+            self.fail(output, error)
+
     def _raise_unexpected(self):
         error, self._unexpected = self._unexpected, None
         if error is not None:
@@ -170,10 +178,8 @@ class Writer:
         if output in self.failed or self._unexpected is not None:
             return
         try:
-            with LOCK:
+            with self.catching(output), LOCK:
                 write()
-        except SwmodelError as error:
-            self.fail(output, error)
         except BaseException as error:  # noqa: BLE001  the main thread raises it
             self._unexpected = error
 

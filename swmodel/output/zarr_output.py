@@ -1,12 +1,11 @@
 """Snapshots of fields and restarts in Zarr stores, of which every rank writes its own chunks (zarr_store.py).
 
-Every array of a restart has two slots along its first dimension, and a restart is written into the slot that is not
-valid. When all ranks have written their chunks, the root replaces the description of the store, which holds the number
-of the valid slot. A restart with other arrays is written into a new store under another name, which replaces the old
-store when it is complete. The older restart therefore stays until the new one is complete and on disk.
+A restart is written into a store under another name, which takes the place of the one before when all ranks have
+written their chunks. The older restart therefore stays until the new one is complete and on disk, and its files are
+those that the next restart overwrites. Arrays have a first dimension of length 1, the slot, of which older versions
+wrote two.
 """
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,10 +13,11 @@ import jax
 import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
+from ..runtime.paths import remove
 from ..runtime.version import VERSION
 from . import Claim, ReplacedFile, metadata, not_continued
 from .metadata import Attribute, rows_of
-from .opening import STORE_FORMAT, description_of
+from .opening import STORE_FORMAT
 from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
 from .running import RestartOutput
 from .schedule import AbstractSimulation
@@ -82,14 +82,12 @@ class ZarrFieldOutput(FieldOutput):
         errors = _errors(communicator, ZarrStore(path), arrays, self._chunks(simulation, tiles, arrays, number))
         if file is None or writer is None:
             return
-        try:
+        with writer.catching(self):
             file.check()  # first: the errors of a store that was removed depend on who writes when
             if errors:
                 raise errors[0]
             file.times[number:] = [seconds]
             file.commit()
-        except SwmodelError as failed:
-            writer.fail(self, failed)
 
     def _chunks(self, simulation, tiles, arrays, number):
         """Yield (name, index, values) of this process's chunks of record `number`; collective."""
@@ -172,9 +170,6 @@ def _errors(communicator, store, arrays, chunks):
     return [found for found in communicator.host_gather(error) if found is not None]
 
 
-SLOTS = 2
-
-
 class ZarrRestartOutput(RestartOutput):
     """All that a run needs to continue, in a Zarr store."""
 
@@ -182,97 +177,58 @@ class ZarrRestartOutput(RestartOutput):
         return (self.path / "zarr.json").is_file()
 
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
-        self.attributes, self.file = attributes, _OpenRestart(claim)
+        ZarrStore(claim.path).recover()
+        super().open(simulation, attributes, claim)
+
+    def open_file(self, claim: Claim) -> ReplacedFile:
+        self._store = ZarrStore(claim.path, durable=True)
+        return ReplacedFile(claim, claim.path / "zarr.json")
+
+    def close(self) -> None:
+        if self.file is not None:
+            remove(self._store.aside)  # of a write that failed
+        super().close()
 
     def store(
         self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
     ) -> None:
-        communicator = simulation.communicator
+        model, communicator, shared, aside = simulation.model, simulation.communicator, None, None
+        arrays = {name: _layout(model, name, tile) for name, tile in tiles.items()}
         if self.file is not None and self.writer is not None:
             self.writer.wait()  # for the records that the restart relies on
-        shared = communicator.host_broadcast(self._slot(simulation.model, tiles))
+            with self.writer.catching(self):
+                aside = self._store.next_to_it(arrays)
+                shared = aside.path
+        shared = communicator.host_broadcast(shared)
         if shared is None:
             return
-        path, arrays, slot = shared
-        found = _own_chunks(simulation.model, arrays, tiles)
-        chunks = ((name, (slot, *(0,) * (x.ndim - 2), *chunk), x) for name, _, chunk, x in found)
-        errors = _errors(communicator, ZarrStore(path, True), arrays, chunks)
-        if self.file is None or self.writer is None:
+        chunks = ((name, (*(0,) * (x.ndim - 1), *chunk), x) for name, _, chunk, x in _own_chunks(model, arrays, tiles))
+        errors = _errors(communicator, ZarrStore(shared, True), arrays, chunks)
+        if aside is None or self.writer is None:
             return
-        try:
-            self.file.check_present(arrays)  # first: the errors of a removed store depend on who writes when
+        with self.writer.catching(self):
+            aside.check_present(arrays)  # first: the errors of a removed store depend on who writes when
             if errors:
                 raise errors[0]
-            self.file.commit(arrays, self._about(simulation, scalars, slot))
+            about = self._about(simulation, scalars)
+            aside.commit(arrays, about | {"checksum": checksum_of(arrays, about)})
+            self._store.replace_by(aside)
+            self.file.written()
             self.written = simulation.step
-        except SwmodelError as failed:
-            self.writer.fail(self, failed)
 
-    def _slot(self, model, leaves):
-        """(the store, {name: metadata of the array}, the slot to be written), on the root; None after an error."""
-        if self.file is None or self.writer is None:
-            return None
-        chunk, found = model.decomposition.tile(0).shape, {}
-        for name, leaf in leaves.items():
-            lead, cells = leaf.shape[: leaf.ndim - 2], metadata.DIMENSIONS["h"]
-            names = ("slot", *(f"n{k}_{name}" for k in range(len(lead))), *cells)
-            shape = (SLOTS, *lead, *model.grid.shape)
-            found[name] = array_metadata(shape, (1, *lead, *chunk), leaf.dtype, names, {})
-        try:
-            return self.file.slot(found)
-        except SwmodelError as failed:
-            self.writer.fail(self, failed)
-            return None
-
-    def _about(self, simulation, scalars, slot):
+    def _about(self, simulation, scalars):
         about = {name: value for name, value in self.about.items() if value is not None and value != ""}
         return about | {
             "restart_format": STORE_FORMAT,
             "swmodel_version": VERSION,
             "grid_description": metadata.describe_grid(simulation.model.grid),
             "restart_scalars": scalars,
-            "restart_slot": slot,
+            "restart_slot": 0,
         }
 
 
-class _OpenRestart(ReplacedFile):
-    """The root's objects for a store of restarts during a run."""
-
-    def __init__(self, claim):
-        super().__init__(claim, claim.path / "zarr.json")
-        self.store = ZarrStore(claim.path, durable=True)
-        self.store.remove_remains()
-        self.aside: ZarrStore | None = None
-
-    def slot(self, arrays):
-        """(path, arrays, slot) of the next restart; an existing store of the same arrays is used again."""
-        with contextlib.suppress(DataError):  # there is no store yet, or one that is damaged or no restart
-            was, about = description_of(self.store)
-            if set(was) == set(arrays) and all(_alike(was[n], arrays[n]) for n in was):
-                self.aside = None
-                return self.store.path, was, 1 - int(about["restart_slot"])
-        self.store.check_removable()
-        self.aside = self.store.next_to_it()
-        self.aside.describe(arrays)
-        return self.aside.path, arrays, 0
-
-    def check_present(self, arrays):
-        """Raise SwmodelError if somebody has removed the store since `slot`."""
-        (self.aside or self.store).check_present(arrays)
-        if self.aside is None:
-            self.check()
-
-    def commit(self, arrays, about):
-        """Make the slot valid, once all its chunks are written."""
-        about = about | {"checksum": checksum_of(arrays, about)}
-        if self.aside is None:
-            self.store.commit(arrays, about)
-        else:
-            self.aside.commit(arrays, about)
-            self.store.replace_by(self.aside)
-            self.aside = None
-        self.written()
-
-
-def _alike(one, other):
-    return all(one[key] == other[key] for key in ("shape", "data_type", "dimension_names"))
+def _layout(model, name, tile):
+    """The metadata of an array of a restart."""
+    lead, chunk = tile.shape[:-2], model.decomposition.tile(0).shape
+    names = ("slot", *(f"n{k}_{name}" for k in range(len(lead))), *metadata.DIMENSIONS["h"])
+    return array_metadata((1, *lead, *model.grid.shape), (1, *lead, *chunk), tile.dtype, names, {})

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DataError, SwmodelError
-from ..runtime.paths import to_disk
-from . import disturbed
+from ..runtime.paths import remove, take_place
+from . import disturbed, earlier, replacing
 from .metadata import Attribute
 
 SUFFIX = ".zarr"
@@ -49,6 +49,11 @@ class ZarrStore:
     def __init__(self, path: str | Path, durable: bool = False):
         self.path, self.durable = Path(path), durable
         self._described: dict[str, bytes] = {}  # what this object has written of each array's metadata
+
+    @property
+    def aside(self) -> Path:
+        """The path of the store that will take the place of this one."""
+        return self.path.with_name(f".{self.path.name}.new")
 
     # -- on the root ---------------------------------------------------------------------------------------------------
 
@@ -74,27 +79,30 @@ class ZarrStore:
             DataError: if the folder is not a store.
         """
         self.check_removable()
-        old = _hidden(self.path, "old")
-        shutil.rmtree(old, ignore_errors=True)
+        old = self.path.with_name(f".{self.path.name}.old")
+        remove(old)
         if self.path.is_dir():
             os.rename(self.path, old)
-            shutil.rmtree(old, ignore_errors=True)
+            remove(old)
 
-    def next_to_it(self) -> "ZarrStore":
-        """A new store in the same folder, which gets this store's name by `replace_by` when it is complete."""
-        aside = ZarrStore(_hidden(self.path, "new"), self.durable)
-        shutil.rmtree(aside.path, ignore_errors=True)
+    def next_to_it(self, arrays: Mapping[str, dict]) -> "ZarrStore":
+        """A store of these arrays in the same folder, which gets this store's name by `replace_by` when it is complete.
+
+        The files of the earlier store are overwritten, if that has the same arrays.
+        """
+        aside, before = ZarrStore(self.aside, self.durable), ZarrStore(earlier(self.path))
+        remove(aside.path)
+        with contextlib.suppress(DataError, OSError):
+            if before.description()[0] == arrays:
+                (before.path / "zarr.json").unlink()  # it is not complete any more
+                os.rename(before.path, aside.path)
+        aside.describe(arrays)
         return aside
 
     def replace_by(self, other: "ZarrStore") -> None:
-        """Give a complete store this name, by two renames; `recover` completes them after a kill in between."""
+        """Give a complete store this name; `recover` completes this after a kill. The one before is `earlier(path)`."""
         try:
-            old = _hidden(self.path, "old")
-            shutil.rmtree(old, ignore_errors=True)
-            if self.path.is_dir():
-                os.rename(self.path, old)
-            os.rename(other.path, self.path)
-            _sync_folder(self.path.parent)
+            take_place(other.path, self.path, earlier=earlier(self.path))
         except OSError as error:
             self.recover()
             if not (self.path / "zarr.json").is_file():
@@ -103,18 +111,10 @@ class ZarrStore:
                 raise SwmodelError(
                     f"{self.path} could not be replaced: {error.strerror}; give another folder."
                 ) from error
-        shutil.rmtree(old, ignore_errors=True)
-
-    def remove_remains(self) -> None:
-        """Remove the remains of killed processes next to the store; only for a process that has claimed it."""
-        self.recover()
-        for kind in ("new", "old"):
-            shutil.rmtree(_hidden(self.path, kind), ignore_errors=True)
 
     def recover(self) -> None:
-        """Complete the replacement after a process was killed in `replace_by`, if the newer store is complete."""
-        for kind in ("new", "old"):
-            aside = _hidden(self.path, kind)
+        """After a process was killed in `replace_by`, give the name to the newest store that is complete."""
+        for aside in (self.aside, earlier(self.path)):
             if not self.path.exists() and (aside / "zarr.json").is_file():
                 with contextlib.suppress(OSError):  # another rank has done so
                     os.rename(aside, self.path)
@@ -154,7 +154,7 @@ class ZarrStore:
         for name, array in arrays.items():
             described = _as_json(array)
             if self._described.get(name) != described:
-                _replace(self.path / name / "zarr.json", described)
+                _write(self.path / name / "zarr.json", described)
                 self._described[name] = described
 
     def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Attribute]) -> None:
@@ -166,7 +166,7 @@ class ZarrStore:
             "attributes": _plain(attributes),
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": dict(arrays)},
         }
-        _replace(self.path / "zarr.json", _as_json(group))
+        _write(self.path / "zarr.json", _as_json(group))
 
     # -- on every rank -------------------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class ZarrStore:
         values = values.reshape((1,) * (whole.ndim - values.ndim) + values.shape)
         whole[tuple(slice(n) for n in values.shape)] = values
         path = self.path.joinpath(name, "c", *map(str, index))
-        _replace(path, gzip.compress(whole.tobytes(), LEVEL, mtime=0), sync=self.durable)
+        _write(path, gzip.compress(whole.tobytes(), LEVEL, mtime=0), self.durable)
 
     def read_chunk(self, name: str, array: Mapping[str, Any], index: Sequence[int]) -> np.ndarray:
         """A chunk, filled up at the end of the field; gzip compares it with its checksum.
@@ -244,33 +244,6 @@ def _as_json(content):
     return json.dumps(content, indent=1).encode()
 
 
-def _hidden(path, kind):
-    return path.with_name(f".{path.name}.{kind}")
-
-
-def _sync_folder(path):
-    with contextlib.suppress(OSError):  # not every file system can
-        to_disk(path)
-
-
-def _replace(path, content, sync=True):
-    """Write a file that is either complete or absent; with `sync` it survives a loss of power."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-        if sync:
-            _sync_folder(path.parent)
-    except FileNotFoundError as error:  # the folder has gone since the first line
-        raise disturbed(path) from error
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise SwmodelError(
-            f"{path} could not be written: {error.strerror}; free space on the disk, or give another folder. The "
-            "records so far are safe."
-        ) from error
+def _write(path, content, durable=True):
+    with replacing(path, durable=durable, safe="The records so far are safe.") as new:
+        new.write_bytes(content)

@@ -16,7 +16,8 @@ import xarray as xr
 
 from ..errors import PlotError
 from ..grids.elevation import read_elevation
-from .files import Mesh, mesh_of, open_output, replacing, snapshot, undamaged
+from ..runtime.paths import replacing
+from .files import Mesh, mesh_of, open_output, snapshot, undamaged
 from .inundation import inundation
 from .series import write_constants
 
@@ -85,7 +86,7 @@ def export(
     if kind == "GeoJSON" and known is None:
         raise PlotError("export: GeoJSON has longitudes and latitudes; name the projection of x and y, as EPSG:32654.")
     at = rasterio.Affine(mesh.width, 0.0, west, 0.0, -mesh.height, mesh.y[-1] + mesh.height / 2)
-    with replacing(output) as part:
+    with replacing(output, output.suffix) as part:
         if kind == "GeoTIFF":
             _write_tiff(part, values, at, known, variable, attrs)
         else:

@@ -30,7 +30,8 @@ import xarray as xr
 from ..errors import DataError, PlotError
 from ..observed.folder import read_folder
 from ..observed.marks import nearest_cell, read_marks
-from .files import analysis_begins, driving, nodal_latitude, open_output, replacing, seconds, start_of, undamaged
+from ..runtime.paths import replacing
+from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
 from .inundation import film_of, inundation
 from .scores import Rules, Series, scores, table
 from .tides import waves_of

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..files import replacing
+from ...runtime.paths import replacing
 from ..forecast import Ranges, curves, disaggregation, drawing, gains
 from .frame import Section, as_figure, as_image, as_table, filled, joined, keys_note, markup, moments
 
