@@ -4,8 +4,8 @@
     products/       what runs compute of their states, one file each
     running.py      the files of a run while it lasts, its restart among them
     writing.py      the thread that writes them while the next steps are computed
-    zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_fields.py)
-    zarr_output.py  fields and restarts in such stores
+    zarr_store.py   Zarr stores, of which every rank writes its chunks
+    zarr_fields.py  snapshots of fields in such stores
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF; boxes of the grid, and means over blocks of cells
     records.py      a netCDF file that grows along time
     studies.py      sensitivities, and results of inversions

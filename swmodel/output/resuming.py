@@ -21,7 +21,7 @@ from ..fields.state import each_state
 from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
 from .opening import opened_together
-from .products.product_output import ProductOutput
+from .products.base import ProductOutput
 from .schedule import AbstractSimulation
 
 LAND = {"coast", "depth"}

@@ -1,6 +1,9 @@
 """The files of a run while it lasts: opened together, written by one thread, and always closed.
 
-Restarts are netCDF files, which the root gathers and writes in blocks of rows, or Zarr stores (zarr_output.py).
+Restarts are netCDF files, which the root gathers and writes in blocks of rows, or Zarr stores, of which every rank
+writes its chunks. Either is written under another name, and takes the place of the one before when it is complete. The
+files of the earlier store are those that the next restart overwrites. Arrays in stores have a first dimension of
+length 1, the slot, of which older versions wrote two.
 """
 
 import contextlib
@@ -17,16 +20,17 @@ import numpy as np
 from ..errors import DataError
 from ..runtime.paths import check_apart, remove, same_file, take_place
 from ..runtime.signals import LOCK
-from . import Claim, ReplacedFile, claim, earlier, remove_figures
+from ..runtime.version import VERSION
+from . import Claim, ReplacedFile, claim, earlier, metadata, remove_figures
 from .fingerprint import fingerprint
 from .metadata import Attribute, run_attributes
-from .opening import opened
+from .opening import STORE_FORMAT, opened
 from .restart import PART, Layout, write_restart_parts
 from .resuming import tiles_and_scalars_of
 from .schedule import AbstractSimulation, Output
 from .writing import Writer, owned
 from .zarr_fields import times_of
-from .zarr_store import ZarrStore, is_store
+from .zarr_store import ZarrStore, array_metadata, checksum_of, is_store, own_chunks, write_chunks
 
 
 def restore_earlier(path: Path, time: float) -> None:
@@ -112,6 +116,70 @@ class RestartOutput(Output):
             for name in sorted(tiles):
                 for where, block in communicator.rows_to_root(tiles[name], grid.shape, PART):
                     put((name, where, owned(block)), 0 if block is None else block.nbytes)
+
+
+class ZarrRestartOutput(RestartOutput):
+    """All that a run needs to continue, in a Zarr store."""
+
+    def exists(self) -> bool:
+        return (self.path / "zarr.json").is_file()
+
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
+        ZarrStore(claim.path).recover()
+        super().open(simulation, attributes, claim)
+
+    def open_file(self, claim: Claim) -> ReplacedFile:
+        self._store = ZarrStore(claim.path, durable=True)
+        return ReplacedFile(claim, claim.path / "zarr.json")
+
+    def close(self) -> None:
+        if self.file is not None:
+            remove(self._store.aside)  # of a write that failed
+        super().close()
+
+    def store(
+        self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
+    ) -> None:
+        model, communicator, shared, aside = simulation.model, simulation.communicator, None, None
+        arrays = {name: _layout(model, name, tile) for name, tile in tiles.items()}
+        if self.file is not None and self.writer is not None:
+            self.writer.wait()  # for the records that the restart relies on
+            with self.writer.catching(self):
+                aside = self._store.next_to_it(arrays)
+                shared = aside.path
+        shared = communicator.host_broadcast(shared)
+        if shared is None:
+            return
+        chunks = ((name, (*(0,) * (x.ndim - 1), *chunk), x) for name, _, chunk, x in own_chunks(model, arrays, tiles))
+        errors = write_chunks(communicator, ZarrStore(shared, True), arrays, chunks)
+        if aside is None or self.writer is None:
+            return
+        with self.writer.catching(self):
+            aside.check_present(arrays)  # first: the errors of a removed store depend on who writes when
+            if errors:
+                raise errors[0]
+            about = self._about(simulation, scalars)
+            aside.commit(arrays, about | {"checksum": checksum_of(arrays, about)})
+            self._store.replace_by(aside)
+            self.file.written()
+            self.written = simulation.step
+
+    def _about(self, simulation, scalars):
+        about = {name: value for name, value in self.about.items() if value is not None and value != ""}
+        return about | {
+            "restart_format": STORE_FORMAT,
+            "swmodel_version": VERSION,
+            "grid_description": metadata.describe_grid(simulation.model.grid),
+            "restart_scalars": scalars,
+            "restart_slot": 0,
+        }
+
+
+def _layout(model, name, tile):
+    """The metadata of an array of a restart."""
+    lead, chunk = tile.shape[:-2], model.decomposition.tile(0).shape
+    names = ("slot", *(f"n{k}_{name}" for k in range(len(lead))), *metadata.DIMENSIONS["h"])
+    return array_metadata((1, *lead, *model.grid.shape), (1, *lead, *chunk), tile.dtype, names, {})
 
 
 class Run:

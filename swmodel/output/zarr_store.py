@@ -1,29 +1,36 @@
 """Zarr stores (version 3) that many ranks write: metadata, chunks, and atomic replacement.
 
 A store is a folder. Its `zarr.json` describes all arrays (consolidated metadata), and a chunk of an array is a file.
-Every rank writes its own chunks (zarr_fields.py). When all ranks have written their chunks of a record, the root
+Every rank writes its own chunks. When all ranks have written their chunks of a record, the root
 replaces `zarr.json` by one that counts the record (zarr_fields.py). Until then readers do not find it. A store is
 therefore complete at any time, also after a run that was killed.
+
+The chunks have the shape of the largest tile. A rank writes the chunks whose first cell is its own. If tiles differ in
+shape, or faces are shifted by one against cells, it sends the values that lie in another rank's chunk to that rank.
 
 The library zarr is not needed for writing, only for reading: `xarray.open_zarr("fields.zarr")`.
 https://zarr-specs.readthedocs.io/en/latest/v3/core/
 """
 
 import contextlib
+import dataclasses
 import gzip
 import hashlib
 import json
 import os
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DataError, SwmodelError
+from ..parallel.communicator import Communicator
+from ..parallel.decomposition import Decomposition
 from ..runtime.paths import remove, take_place
 from . import disturbed, earlier, replacing
 from .metadata import Attribute
@@ -152,7 +159,7 @@ class ZarrStore:
     def describe(self, arrays: Mapping[str, dict]) -> None:
         """Write the descriptions of the arrays that have changed."""
         for name, array in arrays.items():
-            described = _as_json(array)
+            described = json.dumps(array, indent=1).encode()
             if self._described.get(name) != described:
                 _write(self.path / name / "zarr.json", described)
                 self._described[name] = described
@@ -166,7 +173,7 @@ class ZarrStore:
             "attributes": _plain(attributes),
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": dict(arrays)},
         }
-        _write(self.path / "zarr.json", _as_json(group))
+        _write(self.path / "zarr.json", json.dumps(group, indent=1).encode())
 
     # -- on every rank -------------------------------------------------------------------------------------------------
 
@@ -240,10 +247,151 @@ def _plain(attributes):
     }
 
 
-def _as_json(content):
-    return json.dumps(content, indent=1).encode()
-
-
 def _write(path, content, durable=True):
     with replacing(path, durable=durable, safe="The records so far are safe.") as new:
         new.write_bytes(content)
+
+
+# -- the chunks of a field, and the rank that writes each ------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ChunkGrid:
+    """The chunks of a field, and the ranks that write them.
+
+    Attributes:
+        shape: (rows, columns) of the field.
+        chunk: (rows, columns) of a chunk.
+        decomposition: the Decomposition of the grid's cells.
+    """
+
+    shape: tuple[int, int]
+    chunk: tuple[int, int]
+    decomposition: Any
+
+    def owner(self, chunk: tuple[int, int]) -> int:
+        """The rank that writes a chunk: that of its first cell, or of the last one before its first face."""
+        j, i = (min(k * size, cells - 1) for k, size, cells in zip(chunk, self.chunk, self.decomposition.shape))
+        return self.decomposition.rank_at(j, i)
+
+    def region(self, rank: int) -> tuple[slice, slice]:
+        """The rows and columns of the field in a rank's tile; a face belongs to the cell on its low side."""
+        tile = self.decomposition.tile(rank)
+        found = []
+        for (start, stop), size, cells in zip(
+            ((tile.j0, tile.j1), (tile.i0, tile.i1)), self.shape, self.decomposition.shape
+        ):
+            more = size - cells  # 1 where there is a face before the first cell
+            found.append(slice(start + more * (start > 0), stop + more))
+        return found[0], found[1]
+
+    def overlapping(self, region: tuple[slice, slice]) -> list[tuple[int, int]]:
+        """The chunks that hold a part of a region."""
+        rows, columns = (range(r.start // c, -(-r.stop // c)) for r, c in zip(region, self.chunk))
+        return [(j, i) for j in rows for i in columns]
+
+    def covered(self, chunk: tuple[int, int]) -> tuple[slice, slice]:
+        """The rows and columns of the field in a chunk."""
+        rows, columns = (slice(k * c, min((k + 1) * c, n)) for k, c, n in zip(chunk, self.chunk, self.shape))
+        return rows, columns
+
+    def of_rank(self, rank: int) -> list[tuple[int, int]]:
+        """The chunks that a rank writes."""
+        tile = self.decomposition.tile(rank)
+        cells = zip(((tile.j0, tile.j1), (tile.i0, tile.i1)), self.chunk, self.shape)
+        wide = tuple(slice(start, min(stop + size, n)) for (start, stop), size, n in cells)
+        return [chunk for chunk in self.overlapping((wide[0], wide[1])) if self.owner(chunk) == rank]
+
+    def sources(self, chunk: tuple[int, int]) -> list[int]:
+        """The ranks whose tiles have a part of a chunk."""
+        low, high = [], []
+        for part, size, cells in zip(self.covered(chunk), self.shape, self.decomposition.shape):
+            more = size - cells
+            low.append(max(part.start - more, 0))
+            high.append(max(part.stop - 1 - more, 0))
+        low, high, px = (
+            self.decomposition.rank_at(*low),
+            self.decomposition.rank_at(*high),
+            self.decomposition.layout[1],
+        )
+        return [iy * px + ix for iy in range(low // px, high // px + 1) for ix in range(low % px, high % px + 1)]
+
+
+def _both(a: tuple[slice, slice], b: tuple[slice, slice]) -> tuple[slice, slice]:
+    rows, columns = (slice(max(p.start, q.start), min(p.stop, q.stop)) for p, q in zip(a, b))
+    return rows, columns
+
+
+def _within(part: tuple[slice, slice], of: tuple[slice, slice]) -> tuple[slice, slice]:
+    rows, columns = (slice(p.start - o.start, p.stop - o.start) for p, o in zip(part, of))
+    return rows, columns
+
+
+def chunks_of(
+    tiles: Mapping[int, np.ndarray], grid: ChunkGrid, communicator: Communicator
+) -> dict[tuple[int, int], np.ndarray]:
+    """{chunk: its array} of the chunks that this process writes, from the fields of its tiles; collective.
+
+    Args:
+        tiles: {rank: (..., rows, columns)} of the region of each tile of this process.
+        grid: the ChunkGrid.
+        communicator: a Communicator.
+    """
+    pieces: dict[int, list] = {}
+    for rank, array in tiles.items():
+        region = grid.region(rank)
+        for chunk in grid.overlapping(region):
+            part = _both(region, grid.covered(chunk))
+            piece = np.ascontiguousarray(array[(..., *_within(part, region))])
+            pieces.setdefault(grid.owner(chunk), []).append((chunk, part, piece))
+    mine = {chunk for rank in tiles for chunk in grid.of_rank(rank)}
+    sources = {rank for chunk in mine for rank in grid.sources(chunk)}
+    found = {}
+    for chunk, part, values in communicator.exchange_pieces(pieces, sources):
+        if chunk not in found:
+            rows, columns = grid.covered(chunk)
+            shape = (*values.shape[:-2], rows.stop - rows.start, columns.stop - columns.start)
+            found[chunk] = np.zeros(shape, values.dtype)
+        found[chunk][(..., *_within(part, grid.covered(chunk)))] = values
+    return found
+
+
+def chunk_grid(array: Mapping[str, Any], decomposition: Decomposition) -> ChunkGrid:
+    """The ChunkGrid of the field that an array's metadata describe."""
+    chunk = array["chunk_grid"]["configuration"]["chunk_shape"]
+    return ChunkGrid(tuple(array["shape"][-2:]), tuple(chunk[-2:]), decomposition)
+
+
+def own_chunks(
+    model: Any, arrays: Mapping[str, dict], fields: Mapping[str, jax.Array]
+) -> Iterator[tuple[str, ChunkGrid, tuple[int, int], np.ndarray]]:
+    """Yield (name, ChunkGrid, chunk, values) of this process's chunks of {name: tile arrays}; collective.
+
+    Args:
+        model: a ShallowWater.
+        arrays: {name: metadata of the array} of the store.
+        fields: {name: placed tile arrays}.
+    """
+    parts = model.decomposition
+    for name, placed in fields.items():
+        grid, tiles = chunk_grid(arrays[name], parts), model.communicator.tiles(placed)
+        own = {rank: parts.own(np.asarray(tile), rank) for rank, tile in tiles.items()}
+        for chunk, values in chunks_of(own, grid, model.communicator).items():
+            yield name, grid, chunk, values
+
+
+def write_chunks(
+    communicator: Communicator,
+    store: ZarrStore,
+    arrays: Mapping[str, dict],
+    chunks: Iterable[tuple[str, tuple[int, ...], np.ndarray]],
+) -> list[SwmodelError]:
+    """Write this process's `chunks` (name, index, values) up to an error; returns the errors of all; collective."""
+    error = None
+    for name, index, values in chunks:  # all of them, since making them is collective
+        try:
+            if error is None:
+                store.write_chunk(name, arrays[name], index, values)
+        except SwmodelError as failed:
+            error = failed
+    return [found for found in communicator.host_gather(error) if found is not None]

@@ -3,7 +3,7 @@
 Observed series are a folder of files, one a gauge. The reader is that of the model's misfits and inversions, so that
 all take the same observations (observed/folder.py).
 
-High-water marks are compared with the largest levels of a run, from its file of maxima or extremes. A mark is the
+High-water marks are compared with the largest levels of a run, from its file of maxima or the like. A mark is the
 height that water has reached at a place: its level [m above the zero of the run's levels], or its depth above the
 ground [m]. The model's height is that of the nearest cell that was wet within `reach` cells of the mark; marks without
 such a cell were not reached. With O_i observed and M_i modelled heights, of marks that were reached,
@@ -219,7 +219,7 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
     """Compare the high-water marks of a table with the largest levels in an output file.
 
     Args:
-        path: of a file that [output.maxima] or [output.extremes] has written.
+        path: of a file that has `maximum_elevation`, as [output.maxima] writes it.
         table: CSV or netCDF with x and y, or longitude and latitude on the sphere, and elevation_m or depth_m
             (observed/marks.py).
         reach: cells from a mark within which water counts.

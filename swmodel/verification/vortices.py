@@ -39,6 +39,7 @@ from ..fields.parameters import parameter
 from ..fields.state import State
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
+from ..output.products.drifters import Drifters
 from ..parallel import SerialCommunicator
 from ..runtime.compilation import jit
 from ..simulation.simulation import Simulation
@@ -286,9 +287,8 @@ def closure(n: int) -> tuple[float, Panel]:
     steps = int(1.2 * 2 * np.pi * max(RADII) * radius / (0.35 * SPEED * DRIFTER_STEP))
     with tempfile.TemporaryDirectory() as folder:
         simulation = Simulation(model, state, RK4(DRIFTER_STEP))
-        simulation.drifters(
-            Path(folder) / "drifters.nc", DRIFTER_STEP, [(x, (0.5 * n + 0.5) * VORTEX_CELL) for x in middle]
-        )
+        drifters = Drifters(DRIFTER_STEP, [(x, (0.5 * n + 0.5) * VORTEX_CELL) for x in middle])
+        simulation.product(Path(folder) / "drifters.nc", drifters)
         simulation.run(steps=steps)
         with xr.open_dataset(Path(folder) / "drifters.nc") as dataset:
             tracks = dataset["x"].values + 1j * dataset["y"].values

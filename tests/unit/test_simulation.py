@@ -12,7 +12,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, Interrupted
 from swmodel.fields.state import replace
-from swmodel.output.products.product_output import ProductOutput
+from swmodel.output.products.base import ProductOutput
 from swmodel.output.restart import read_restart
 from swmodel.simulation.simulation import Simulation
 from tests.selection import now
