@@ -16,7 +16,7 @@ from ..config import Override, read, read_text
 from ..config.build.nests import folder_of_nest
 from ..errors import ConfigError, DataError
 from ..output import earlier
-from ..output.opening import opened
+from ..output.resuming import opened
 from ..output.zarr_store import ZarrStore, is_store
 from ..runtime import launch
 from ..runtime.launchers import binding_warning

@@ -1,17 +1,15 @@
 """Files: each is written completely or not at all, under its own path, and by one run at a time.
 
-    schedule.py     outputs, and when they are due
+    schedule.py     outputs, when they are due, and the thread that writes them while the next steps are computed
     products/       what runs compute of their states, one file each
     running.py      the files of a run while it lasts, its restart among them
-    writing.py      the thread that writes them while the next steps are computed
     zarr_store.py   Zarr stores, of which every rank writes its chunks
     zarr_fields.py  snapshots of fields in such stores
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF; boxes of the grid, and means over blocks of cells
     records.py      a netCDF file that grows along time
     studies.py      sensitivities, and results of inversions
     restart.py      all that a run needs to continue
-    opening.py      restarts as files and as stores, read by windows
-    resuming.py     how a run continues from a restart, and when it is refused
+    resuming.py     how a run continues from a restart, file or store, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
     metadata.py     CF and SGRID metadata of these files, and of the run
     definitions.py  dimensions and variables with that metadata, in an open file

@@ -24,13 +24,11 @@ from ..runtime.version import VERSION
 from . import Claim, ReplacedFile, claim, earlier, metadata, remove_figures
 from .fingerprint import fingerprint
 from .metadata import Attribute, run_attributes
-from .opening import STORE_FORMAT, opened
 from .restart import PART, Layout, write_restart_parts
-from .resuming import tiles_and_scalars_of
-from .schedule import AbstractSimulation, Output
-from .writing import Writer, owned
-from .zarr_fields import times_of
-from .zarr_store import ZarrStore, array_metadata, checksum_of, is_store, own_chunks, write_chunks
+from .resuming import opened, tiles_and_scalars_of
+from .schedule import AbstractSimulation, Output, Writer
+from .zarr_fields import own_chunks, times_of, write_chunks
+from .zarr_store import STORE_FORMAT, ZarrStore, array_metadata, checksum_of, is_store
 
 
 def restore_earlier(path: Path, time: float) -> None:
@@ -45,6 +43,11 @@ def restore_earlier(path: Path, time: float) -> None:
 
     if not is_right(path) and is_right(earlier(path)):
         take_place(earlier(path), path)
+
+
+def owned(array: np.ndarray | None) -> np.ndarray | None:
+    """The array, or a copy if it is a view of other memory, such as that of a JAX array that the next step donates."""
+    return array if array is None or (array.flags.owndata and array.base is None) else array.copy()
 
 
 class RestartOutput(Output):

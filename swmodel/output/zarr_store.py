@@ -1,41 +1,39 @@
 """Zarr stores (version 3) that many ranks write: metadata, chunks, and atomic replacement.
 
 A store is a folder. Its `zarr.json` describes all arrays (consolidated metadata), and a chunk of an array is a file.
-Every rank writes its own chunks. When all ranks have written their chunks of a record, the root
+Every rank writes its own chunks (zarr_fields.py). When all ranks have written their chunks of a record, the root
 replaces `zarr.json` by one that counts the record (zarr_fields.py). Until then readers do not find it. A store is
 therefore complete at any time, also after a run that was killed.
-
-The chunks have the shape of the largest tile. A rank writes the chunks whose first cell is its own. If tiles differ in
-shape, or faces are shifted by one against cells, it sends the values that lie in another rank's chunk to that rank.
 
 The library zarr is not needed for writing, only for reading: `xarray.open_zarr("fields.zarr")`.
 https://zarr-specs.readthedocs.io/en/latest/v3/core/
 """
 
 import contextlib
-import dataclasses
 import gzip
 import hashlib
 import json
+import logging
 import os
+import re
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DataError, SwmodelError
-from ..parallel.communicator import Communicator
-from ..parallel.decomposition import Decomposition
+from ..grids.grid import Grid
 from ..runtime.paths import remove, take_place
-from . import disturbed, earlier, replacing
+from . import disturbed, earlier, metadata, replacing
 from .metadata import Attribute
+from .restart import Restart, check_grid
 
 SUFFIX = ".zarr"
+STORE_FORMAT = 2  # of restarts; those of format 1 need not have a checksum
 LEVEL = 1  # of gzip
 NEEDED = ("shape", "data_type", "fill_value", "attributes", "dimension_names")  # what is read of an array's metadata
 
@@ -252,146 +250,77 @@ def _write(path, content, durable=True):
         new.write_bytes(content)
 
 
-# -- the chunks of a field, and the rank that writes each ------------------------------------------------------------
+class StoredChunks:
+    """An array of a store that is read by windows; `Decomposition.cut` accepts it as a global array."""
+
+    def __init__(self, store: ZarrStore, name: str, array: Mapping[str, Any], slot: int):
+        self.store, self.name, self.array, self.slot = store, name, array, slot
+        self.shape, self.dtype = tuple(array["shape"][1:]), np.dtype(array["data_type"])
+        self.ndim = len(self.shape)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """(..., rows, columns) of an array (..., ny, nx)."""
+        lead = self.shape[:-2]
+        found = np.empty((*lead, rows.stop - rows.start, columns.stop - columns.start), self.dtype)
+        cy, cx = self.array["chunk_grid"]["configuration"]["chunk_shape"][-2:]
+        for j in range(rows.start // cy, -(-rows.stop // cy)):
+            for i in range(columns.start // cx, -(-columns.stop // cx)):
+                chunk = self.store.read_chunk(self.name, self.array, (self.slot, *(0,) * len(lead), j, i))[0]
+                r0, r1 = max(rows.start, j * cy), min(rows.stop, (j + 1) * cy)
+                c0, c1 = max(columns.start, i * cx), min(columns.stop, (i + 1) * cx)
+                part = chunk[..., r0 - j * cy : r1 - j * cy, c0 - i * cx : c1 - i * cx]
+                found[..., r0 - rows.start : r1 - rows.start, c0 - columns.start : c1 - columns.start] = part
+        return found
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.block(slice(0, self.shape[-2]), slice(0, self.shape[-1])), dtype)
 
 
-@dataclasses.dataclass(frozen=True)
-class ChunkGrid:
-    """The chunks of a field, and the ranks that write them.
+def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:
+    """`ZarrStore.description` of a restart, whose checksum is compared.
 
-    Attributes:
-        shape: (rows, columns) of the field.
-        chunk: (rows, columns) of a chunk.
-        decomposition: the Decomposition of the grid's cells.
+    A store of format 1 may have none, but not under another name, which a flipped bit makes.
+
+    Raises:
+        DataError: if it is damaged, or no restart.
     """
-
-    shape: tuple[int, int]
-    chunk: tuple[int, int]
-    decomposition: Any
-
-    def owner(self, chunk: tuple[int, int]) -> int:
-        """The rank that writes a chunk: that of its first cell, or of the last one before its first face."""
-        j, i = (min(k * size, cells - 1) for k, size, cells in zip(chunk, self.chunk, self.decomposition.shape))
-        return self.decomposition.rank_at(j, i)
-
-    def region(self, rank: int) -> tuple[slice, slice]:
-        """The rows and columns of the field in a rank's tile; a face belongs to the cell on its low side."""
-        tile = self.decomposition.tile(rank)
-        found = []
-        for (start, stop), size, cells in zip(
-            ((tile.j0, tile.j1), (tile.i0, tile.i1)), self.shape, self.decomposition.shape
-        ):
-            more = size - cells  # 1 where there is a face before the first cell
-            found.append(slice(start + more * (start > 0), stop + more))
-        return found[0], found[1]
-
-    def overlapping(self, region: tuple[slice, slice]) -> list[tuple[int, int]]:
-        """The chunks that hold a part of a region."""
-        rows, columns = (range(r.start // c, -(-r.stop // c)) for r, c in zip(region, self.chunk))
-        return [(j, i) for j in rows for i in columns]
-
-    def covered(self, chunk: tuple[int, int]) -> tuple[slice, slice]:
-        """The rows and columns of the field in a chunk."""
-        rows, columns = (slice(k * c, min((k + 1) * c, n)) for k, c, n in zip(chunk, self.chunk, self.shape))
-        return rows, columns
-
-    def of_rank(self, rank: int) -> list[tuple[int, int]]:
-        """The chunks that a rank writes."""
-        tile = self.decomposition.tile(rank)
-        cells = zip(((tile.j0, tile.j1), (tile.i0, tile.i1)), self.chunk, self.shape)
-        wide = tuple(slice(start, min(stop + size, n)) for (start, stop), size, n in cells)
-        return [chunk for chunk in self.overlapping((wide[0], wide[1])) if self.owner(chunk) == rank]
-
-    def sources(self, chunk: tuple[int, int]) -> list[int]:
-        """The ranks whose tiles have a part of a chunk."""
-        low, high = [], []
-        for part, size, cells in zip(self.covered(chunk), self.shape, self.decomposition.shape):
-            more = size - cells
-            low.append(max(part.start - more, 0))
-            high.append(max(part.stop - 1 - more, 0))
-        low, high, px = (
-            self.decomposition.rank_at(*low),
-            self.decomposition.rank_at(*high),
-            self.decomposition.layout[1],
+    try:
+        arrays, about = store.description()
+        if not about.keys() & {"checksum", "restart_slot"}:
+            raise DataError(f"{store.path} is not a restart of swmodel; give the store that `restart` of a run names.")
+        if (checksum := about.pop("checksum", None)) is not None:
+            intact = checksum == checksum_of(arrays, about)
+        else:
+            digests = [value for value in about.values() if re.fullmatch("[0-9a-f]{64}", str(value))]
+            intact = about.get("restart_format") == 1 and not digests
+    except (AttributeError, TypeError, ValueError):  # the checksum is not that of these objects
+        intact = False
+    if not intact:
+        raise DataError(
+            f"{store.path} is damaged: its zarr.json does not match its checksum; resume from an older restart."
         )
-        return [iy * px + ix for iy in range(low // px, high // px + 1) for ix in range(low % px, high % px + 1)]
+    return arrays, about
 
 
-def _both(a: tuple[slice, slice], b: tuple[slice, slice]) -> tuple[slice, slice]:
-    rows, columns = (slice(max(p.start, q.start), min(p.stop, q.stop)) for p, q in zip(a, b))
-    return rows, columns
+def open_store(path: Path, grid: Grid | None = None, verify: bool = True) -> Restart:
+    """The Restart in a store, whose arrays are read by windows when they are used.
 
+    With `verify`, a store that may have no checksum leads to a warning.
 
-def _within(part: tuple[slice, slice], of: tuple[slice, slice]) -> tuple[slice, slice]:
-    rows, columns = (slice(p.start - o.start, p.stop - o.start) for p, o in zip(part, of))
-    return rows, columns
-
-
-def chunks_of(
-    tiles: Mapping[int, np.ndarray], grid: ChunkGrid, communicator: Communicator
-) -> dict[tuple[int, int], np.ndarray]:
-    """{chunk: its array} of the chunks that this process writes, from the fields of its tiles; collective.
-
-    Args:
-        tiles: {rank: (..., rows, columns)} of the region of each tile of this process.
-        grid: the ChunkGrid.
-        communicator: a Communicator.
+    Raises:
+        DataError: if it cannot be read, is newer than this swmodel, or of another grid.
     """
-    pieces: dict[int, list] = {}
-    for rank, array in tiles.items():
-        region = grid.region(rank)
-        for chunk in grid.overlapping(region):
-            part = _both(region, grid.covered(chunk))
-            piece = np.ascontiguousarray(array[(..., *_within(part, region))])
-            pieces.setdefault(grid.owner(chunk), []).append((chunk, part, piece))
-    mine = {chunk for rank in tiles for chunk in grid.of_rank(rank)}
-    sources = {rank for chunk in mine for rank in grid.sources(chunk)}
-    found = {}
-    for chunk, part, values in communicator.exchange_pieces(pieces, sources):
-        if chunk not in found:
-            rows, columns = grid.covered(chunk)
-            shape = (*values.shape[:-2], rows.stop - rows.start, columns.stop - columns.start)
-            found[chunk] = np.zeros(shape, values.dtype)
-        found[chunk][(..., *_within(part, grid.covered(chunk)))] = values
-    return found
-
-
-def chunk_grid(array: Mapping[str, Any], decomposition: Decomposition) -> ChunkGrid:
-    """The ChunkGrid of the field that an array's metadata describe."""
-    chunk = array["chunk_grid"]["configuration"]["chunk_shape"]
-    return ChunkGrid(tuple(array["shape"][-2:]), tuple(chunk[-2:]), decomposition)
-
-
-def own_chunks(
-    model: Any, arrays: Mapping[str, dict], fields: Mapping[str, jax.Array]
-) -> Iterator[tuple[str, ChunkGrid, tuple[int, int], np.ndarray]]:
-    """Yield (name, ChunkGrid, chunk, values) of this process's chunks of {name: tile arrays}; collective.
-
-    Args:
-        model: a ShallowWater.
-        arrays: {name: metadata of the array} of the store.
-        fields: {name: placed tile arrays}.
-    """
-    parts = model.decomposition
-    for name, placed in fields.items():
-        grid, tiles = chunk_grid(arrays[name], parts), model.communicator.tiles(placed)
-        own = {rank: parts.own(np.asarray(tile), rank) for rank, tile in tiles.items()}
-        for chunk, values in chunks_of(own, grid, model.communicator).items():
-            yield name, grid, chunk, values
-
-
-def write_chunks(
-    communicator: Communicator,
-    store: ZarrStore,
-    arrays: Mapping[str, dict],
-    chunks: Iterable[tuple[str, tuple[int, ...], np.ndarray]],
-) -> list[SwmodelError]:
-    """Write this process's `chunks` (name, index, values) up to an error; returns the errors of all; collective."""
-    error = None
-    for name, index, values in chunks:  # all of them, since making them is collective
-        try:
-            if error is None:
-                store.write_chunk(name, arrays[name], index, values)
-        except SwmodelError as failed:
-            error = failed
-    return [found for found in communicator.host_gather(error) if found is not None]
+    store = ZarrStore(path)
+    store.recover()
+    arrays, about = description_of(store)
+    if about["restart_format"] > STORE_FORMAT:
+        raise DataError(f"{path} has format {about['restart_format']}, and this swmodel reads up to {STORE_FORMAT}.")
+    if verify and about["restart_format"] < STORE_FORMAT:
+        logging.getLogger("swmodel").warning(
+            "%s is of an older swmodel, whose stores had no checksum: damage to its zarr.json may go unnoticed", path
+        )
+    described = json.loads(about["grid_description"])
+    if grid is not None:
+        check_grid(path, described, json.loads(metadata.describe_grid(grid)))
+    found = {name: StoredChunks(store, name, array, int(about["restart_slot"])) for name, array in arrays.items()}
+    return Restart(found, about["restart_scalars"], about, described)

@@ -28,11 +28,10 @@ from ..stepping.loop import engine_of, pack_state, unpack_state
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History, start_history
-from .driver import Driver
+from .driver import Driver, Pace
 from .outputs import RULES, SECONDS, STEPS, Outputs
-from .program import Carry, Pace, fastest_stages, read_once
+from .program import Carry, Health, fastest_stages, read_once
 from .progress import duration
-from .stopping import Health
 
 if TYPE_CHECKING:
     from ..nests.family import Family

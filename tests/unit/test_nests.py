@@ -17,7 +17,7 @@ from swmodel.nests.edges import Edges
 from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
-from swmodel.output.opening import opened
+from swmodel.output.resuming import opened
 from swmodel.output.running import RestartOutput
 from swmodel.stencils.native import why_not
 from swmodel.stepping.loop import step_loop
