@@ -194,17 +194,6 @@ def limit_chunk_caches(dataset: netCDF4.Dataset) -> None:
             variable.set_var_chunk_cache(size=min(size, LARGEST_CACHE))
 
 
-def define_moment(
-    dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since: float | None = None
-) -> None:
-    """Write the single time of a file [s], with bounds if its fields are statistics from the time `since` [s] on."""
-    define_time(dataset, start, ())
-    dataset["time"][...] = seconds
-    if since is not None:
-        dataset["time"].bounds = "time_bnds"
-        define(dataset, "time_bnds", ("bnds",), {}, np.array([since, seconds]))
-
-
 BY_NAME = "xarray selects by name after set_index(gauge='gauge_name'); postprocess.open_output does this"
 
 
@@ -307,7 +296,11 @@ class FieldsOfOneTime:
         with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
             dataset.setncatts(metadata.file_attributes(grid, {**(attributes or {}), **about}))
             define_grid(dataset, grid)
-            define_moment(dataset, start, seconds, since)
+            define_time(dataset, start, ())
+            dataset["time"][...] = seconds
+            if since is not None:
+                dataset["time"].bounds = "time_bnds"
+                define(dataset, "time_bnds", ("bnds",), {}, np.array([since, seconds]))
             define_members(dataset, members)
             file = cls(dataset, grid, static or {}, members, start)
             yield file

@@ -341,13 +341,9 @@ def rows_of(simulation: "AbstractSimulation", names: Iterable[str]) -> list[str 
     if model.layers is not None:
         instead = own | (OF_LAYERS_OVER_DEEP_WATER if over_deep_water(model.layers) else OF_LAYERS)
     else:
-        instead = own | named_for(_gravity(model)) | simulation.scheme.rows
+        least_gravity = min(one.gravity for one in getattr(model, "models", [model]))
+        instead = own | named_for(least_gravity) | simulation.scheme.rows
     return [instead.get(name, name) for name in names]
-
-
-def _gravity(model):
-    """The gravity [m s-2]; the smallest of an ensemble's members."""
-    return min(one.gravity for one in getattr(model, "models", [model]))
 
 
 def static_fields(simulation: "AbstractSimulation") -> dict[str | Variable, np.ndarray]:

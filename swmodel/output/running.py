@@ -24,7 +24,7 @@ from ..runtime.version import VERSION
 from . import Claim, ReplacedFile, claim, earlier, metadata, remove_figures
 from .fingerprint import fingerprint
 from .metadata import Attribute, run_attributes
-from .restart import PART, Layout, write_restart_parts
+from .restart import parts_of, write_restart_parts
 from .resuming import opened, tiles_and_scalars_of
 from .schedule import AbstractSimulation, Output, Writer
 from .zarr_fields import own_chunks, times_of, write_chunks
@@ -106,8 +106,8 @@ class RestartOutput(Output):
         self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
     ) -> None:
         """Let the content of `tiles_and_scalars_of` be written; collective."""
-        grid, communicator, step = simulation.model.grid, simulation.communicator, simulation.step
-        layout = {name: Layout((*tile.shape[:-2], *grid.shape), tile.dtype) for name, tile in tiles.items()}
+        grid, step = simulation.model.grid, simulation.step
+        layout, gathered = parts_of(simulation.model, tiles)
 
         def write(parts):
             before = earlier(self.file.path) if self.keeps_earlier else None
@@ -116,9 +116,8 @@ class RestartOutput(Output):
             self.written = step
 
         with self.stream(write) as put:
-            for name in sorted(tiles):
-                for where, block in communicator.rows_to_root(tiles[name], grid.shape, PART):
-                    put((name, where, owned(block)), 0 if block is None else block.nbytes)
+            for name, where, block in gathered:
+                put((name, where, owned(block)), 0 if block is None else block.nbytes)
 
 
 class ZarrRestartOutput(RestartOutput):
@@ -227,11 +226,6 @@ class Run:
         """Return when all that was due so far is written; on the root, and at once on other ranks."""
         self.writer.wait()
 
-    def _attempt(self, output, action):
-        """Call action() while the Writer's thread rests; keep an error of the file for `settle`."""
-        with self.writer.catching(output):
-            action()
-
     def due(self, simulation: AbstractSimulation, after_chunk: bool = False) -> None:
         """Write the files that are due at this step; after a chunk, those that `chunk` does not write. Collective."""
         for output in self.outputs:
@@ -256,12 +250,14 @@ class Run:
         """Write what is due at the end of a run, close all files, and raise the first error of any; collective."""
         for output in self.outputs:
             output.finish(simulation)
-        self.wait()
+        self.wait()  # so that the Writer's thread rests
         for output in self.outputs:
-            self._attempt(output, output.check)
+            with self.writer.catching(output):
+                output.check()
         self.settle(simulation)
         for output in self.outputs:
-            self._attempt(output, output.close)
+            with self.writer.catching(output):
+                output.close()
         self.settle(simulation)
 
     def settle(self, simulation: AbstractSimulation) -> None:
@@ -313,7 +309,7 @@ def _open(outputs, simulation, attributes, last):
         for taken in claims.values():
             ZarrStore(taken.path).check_removable()
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
-            if output.of_another_run(simulation):
+            if not output.continues(simulation):  # it is of another run
                 if claims[output].path.is_dir():
                     ZarrStore(claims[output].path).remove()
                 else:

@@ -328,10 +328,6 @@ class Output:
     def check_continued(self, simulation: AbstractSimulation) -> None:
         """Raise DataError on every rank if the open file continues one with another coast or depth; collective."""
 
-    def of_another_run(self, simulation: AbstractSimulation) -> bool:
-        """Whether an existing file at the path belongs to an earlier run."""
-        return not self.continues(simulation)
-
     def check(self) -> None:
         """Raise SwmodelError if the file was removed, replaced or cut short; on the root."""
         if self.file is not None:

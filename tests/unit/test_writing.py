@@ -14,13 +14,14 @@ import swmodel as sw
 from swmodel.errors import SwmodelError
 from swmodel.output import netcdf, running
 from swmodel.output.products import snapshots
-from swmodel.output.restart import read_restart, write_restart_parts
+from swmodel.output.restart import write_restart_parts
 from swmodel.output.running import Run
 from swmodel.output.schedule import Writer
 from swmodel.runtime.signals import LOCK, ExitGuard
 from swmodel.simulation import driver
 from swmodel.simulation.driver import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
+from tests.restarts import read_restart
 from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
