@@ -223,14 +223,6 @@ def member_name(name: str) -> str:
     return re.sub(r"\W+", "_", name).strip("_")
 
 
-def of_members(members: MemberValues | None) -> tuple[tuple[str, ...], tuple[int, ...], Attributes]:
-    """(dimensions, sizes, attributes) that variables of an ensemble have in addition; empty for None."""
-    if members is None:
-        return (), (), {}
-    named = " ".join(member_name(name) for name in members if name)
-    return ("member",), (len(next(iter(members.values()))),), {"coordinates": named} if named else {}
-
-
 def time_attributes(start: datetime.datetime | None) -> Attributes:
     """The CF attributes of time, counted from `start` (in UTC if it has no time zone), or from a nominal date."""
     nominal = start is None

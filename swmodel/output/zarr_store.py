@@ -101,6 +101,7 @@ class ZarrStore:
             if before.description()[0] == arrays:
                 (before.path / "zarr.json").unlink()  # it is not complete any more
                 os.rename(before.path, aside.path)
+                aside._described = {name: _as_json(array) for name, array in arrays.items()}
         aside.describe(arrays)
         return aside
 
@@ -157,7 +158,7 @@ class ZarrStore:
     def describe(self, arrays: Mapping[str, dict]) -> None:
         """Write the descriptions of the arrays that have changed."""
         for name, array in arrays.items():
-            described = json.dumps(array, indent=1).encode()
+            described = _as_json(array)
             if self._described.get(name) != described:
                 _write(self.path / name / "zarr.json", described)
                 self._described[name] = described
@@ -171,7 +172,7 @@ class ZarrStore:
             "attributes": _plain(attributes),
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": dict(arrays)},
         }
-        _write(self.path / "zarr.json", json.dumps(group, indent=1).encode())
+        _write(self.path / "zarr.json", _as_json(group))
 
     # -- on every rank -------------------------------------------------------------------------------------------------
 
@@ -243,6 +244,10 @@ def _plain(attributes):
         name: value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
         for name, value in attributes.items()
     }
+
+
+def _as_json(content):
+    return json.dumps(content, indent=1).encode()
 
 
 def _write(path, content, durable=True):
