@@ -226,6 +226,7 @@ def _locked(path):
 
 def earlier(path: Path) -> Path:
     """The path of the restart that was replaced by the one at `path`."""
+    path = Path(os.path.realpath(path))
     return path.with_name(f".{path.name}.earlier")
 
 

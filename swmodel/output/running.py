@@ -42,7 +42,7 @@ def restore_earlier(path: Path, time: float) -> None:
         return abs(scalars["step"] * scalars["dt"] - time) < 0.5 * scalars["dt"]
 
     if not is_right(path) and is_right(earlier(path)):
-        take_place(earlier(path), path)
+        take_place(earlier(path), Path(os.path.realpath(path)))
 
 
 def owned(array: np.ndarray | None) -> np.ndarray | None:
@@ -127,11 +127,12 @@ class ZarrRestartOutput(RestartOutput):
         return (self.path / "zarr.json").is_file()
 
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
-        ZarrStore(claim.path).recover()
+        self._store = ZarrStore(claim.path, durable=True)
+        if self.continues(simulation):
+            self._store.recover()
         super().open(simulation, attributes, claim)
 
     def open_file(self, claim: Claim) -> ReplacedFile:
-        self._store = ZarrStore(claim.path, durable=True)
         return ReplacedFile(claim, claim.path / "zarr.json")
 
     def close(self) -> None:
@@ -279,6 +280,12 @@ class Run:
         for output in self.outputs:
             if isinstance(output, RestartOutput):
                 output.write(simulation)
+
+    def remove_earlier(self) -> None:
+        """Remove the restarts that were kept next to those of this run, once they are of one time; on the root."""
+        for output in self.outputs:
+            if isinstance(output, RestartOutput):
+                remove(earlier(output.path))
 
     def restart_hint(self) -> str:
         """One sentence that names the newest restart and the command that continues from it; call `wait` before."""
