@@ -155,7 +155,7 @@ class ZarrRestartOutput(RestartOutput):
             return
         chunks = ((name, (*(0,) * (x.ndim - 1), *chunk), x) for name, _, chunk, x in own_chunks(model, arrays, tiles))
         errors = write_chunks(communicator, ZarrStore(shared, True), arrays, chunks)
-        if aside is None or self.writer is None:
+        if aside is None or self.file is None or self.writer is None:
             return
         with self.writer.catching(self):
             aside.check_present(arrays)  # first: the errors of a removed store depend on who writes when
@@ -280,12 +280,6 @@ class Run:
         for output in self.outputs:
             if isinstance(output, RestartOutput):
                 output.write(simulation)
-
-    def remove_earlier(self) -> None:
-        """Remove the restarts that were kept next to those of this run, once they are of one time; on the root."""
-        for output in self.outputs:
-            if isinstance(output, RestartOutput):
-                remove(earlier(output.path))
 
     def restart_hint(self) -> str:
         """One sentence that names the newest restart and the command that continues from it; call `wait` before."""

@@ -135,8 +135,6 @@ class Driver:
             PROCESS.allow(WRITING)
             for grid in reversed(self.grids.values()):
                 grid.run.finish(grid.simulation)
-            for grid in self.grids.values() if self.outer.communicator.is_root else ():
-                grid.run.remove_earlier()
 
     def _loop(self, last, stack, signals, report, submit):
         outer, pace, began = self.outer, self.outer.pace, clock.perf_counter()
