@@ -11,6 +11,7 @@ import pytest
 import swmodel as sw
 from swmodel.errors import DataError
 from swmodel.output import earlier
+from swmodel.output.running import RestartOutput
 from swmodel.output.zarr_store import ZarrStore, array_metadata
 from swmodel.runtime.paths import remove
 
@@ -70,6 +71,20 @@ def test_chunks_of_restarts_are_on_disk_before_the_store_says_that_they_are(tmp_
     chunk = next(k for k, name in enumerate(order) if "/state_u/c/" in name and name.endswith(f"/.0.{part}"))
     described = next(k for k, name in enumerate(order) if name.endswith(".r.zarr.new/zarr.json"))
     assert chunk < described
+
+
+def test_a_new_run_does_not_take_what_a_killed_one_left_for_its_restart(tmp_path, monkeypatch):
+    path = tmp_path / "r.zarr"
+    store(ZarrStore(path).aside, "complete")
+
+    def killed(output, simulation):
+        raise Killed
+
+    monkeypatch.setattr(RestartOutput, "finish", killed)
+    model = sw.ShallowWater(GRID, 50.0, linear=True, engine="arrays")
+    with pytest.raises(Killed):
+        sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0)).restart(path).run(steps=1)
+    assert not path.exists() and not ZarrStore(path).aside.exists()
 
 
 def test_what_has_not_changed_is_not_described_again(tmp_path):
