@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 from harness import NotMeasured, ratio
 
-from swmodel.simulation.program import LEAST_SECONDS
+from swmodel.simulation.driver import LEAST_SECONDS
 
 NAMES = ("semi_implicit_gain", "semi_implicit_difference", "semi_implicit_gain_pacific", "semi_implicit_setup_share")
 SCHEMES = ("explicit", "semi_implicit")

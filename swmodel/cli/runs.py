@@ -15,8 +15,8 @@ from .. import postprocess
 from ..config import Override, read, read_text
 from ..config.families import folder_of_nest
 from ..errors import ConfigError, DataError
-from ..output.opening import opened
-from ..output.running import earlier
+from ..output import earlier
+from ..output.resuming import opened
 from ..output.zarr_store import ZarrStore, is_store
 from ..runtime import launch, memory
 from ..runtime.launchers import binding_warning

@@ -1,17 +1,15 @@
 """Files: each is written completely or not at all, under its own path, and by one run at a time.
 
-    schedule.py     outputs, and when they are due
+    schedule.py     outputs, when they are due, and the thread that writes them while the next steps are computed
     products/       what runs compute of their states, one file each
     running.py      the files of a run while it lasts, its restart among them
-    writing.py      the thread that writes them while the next steps are computed
-    zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_fields.py)
-    zarr_output.py  fields and restarts in such stores
+    zarr_store.py   Zarr stores, of which every rank writes its chunks
+    zarr_fields.py  snapshots of fields in such stores
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF; boxes of the grid, and means over blocks of cells
     records.py      a netCDF file that grows along time
     studies.py      sensitivities, and results of inversions
     restart.py      all that a run needs to continue
-    opening.py      restarts as files and as stores, read by windows
-    resuming.py     how a run continues from a restart, and when it is refused
+    resuming.py     how a run continues from a restart, file or store, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
     metadata.py     CF and SGRID metadata of these files, and of the run
     definitions.py  dimensions and variables with that metadata, in an open file
@@ -26,7 +24,6 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
-import glob
 import math
 import os
 import socket
@@ -35,10 +32,10 @@ from pathlib import Path
 from typing import Self
 
 from ..errors import DataError, SwmodelError
-from ..runtime.paths import to_disk
+from ..runtime import paths
 from ..runtime.signals import PROCESS
 
-__all__ = ["Claim", "Footprint", "ReplacedFile", "claim", "disturbed", "not_continued", "replacing", "reserve"]
+__all__ = ["Claim", "ReplacedFile", "claim", "disturbed", "earlier", "not_continued", "replacing", "reserve"]
 
 # Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
 # also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
@@ -147,7 +144,7 @@ class ReplacedFile:
     """
 
     def __init__(self, claim: Claim, checked: Path | None = None) -> None:
-        self._claim, self._checked = claim, claim.path if checked is None else checked
+        self._claim, self.path, self._checked = claim, claim.path, claim.path if checked is None else checked
         self._written: Footprint | None = None
 
     def written(self) -> None:
@@ -227,51 +224,44 @@ def _locked(path):
     return descriptor
 
 
-@contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary path in the folder of `path`. If the block succeeds, the file is synced and renamed to `path`.
+def earlier(path: Path) -> Path:
+    """The path of the restart that was replaced by the one at `path`."""
+    path = Path(os.path.realpath(path))
+    return path.with_name(f".{path.name}.earlier")
 
-    If the block fails, `path` is unchanged, and the temporary file is removed.
+
+@contextlib.contextmanager
+def replacing(
+    path: str | Path,
+    *,
+    durable: bool = True,
+    earlier: Path | None = None,
+    safe: str = "An older file of that name is unchanged.",
+) -> Iterator[Path]:
+    """`runtime.paths.replacing` of a file whose folder is made where it does not exist.
+
+    Args:
+        path, durable, earlier: as there.
+        safe: the sentence on what is kept after an error.
 
     Raises:
         SwmodelError: if the file cannot be written, naming the cause.
     """
-    path = Path(os.path.realpath(path))
-    start = f".{path.name}.{socket.gethostname()}."
-    temporary, has_folder = path.with_name(f"{start}{os.getpid()}.part"), False
+    path, has_folder = Path(os.path.realpath(path)), False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         has_folder = True
-        _remove_stale(path.with_name(glob.escape(start) + "*.part"))
-        with PROCESS.cleanup(lambda: temporary.unlink(missing_ok=True)):
-            yield temporary
-            to_disk(temporary)
-            os.replace(temporary, path)
-        with contextlib.suppress(OSError):  # not every file system can sync a folder
-            to_disk(path.parent)
+        with paths.replacing(path, durable=durable, earlier=earlier) as new:
+            yield new
     except (OSError, RuntimeError) as error:  # netCDF4 raises RuntimeError when HDF5 fails
         if has_folder and not path.parent.is_dir():  # for netCDF4 a denied permission
             raise disturbed(path.parent) from error
-        if isinstance(error, FileNotFoundError) and error.filename == str(temporary):
-            raise disturbed(temporary) from error
+        if isinstance(error, FileNotFoundError):
+            raise disturbed(path) from error
+        why = getattr(error, "strerror", None) or error
         raise SwmodelError(
-            f"{path} could not be written: {error}; free space on the disk, or give another folder. "
-            "An older file of that name is unchanged."
+            f"{path} could not be written: {why}; free space on the disk, or give another folder. {safe}"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):  # there is no such folder, or no such file
-            temporary.unlink()
-
-
-def _remove_stale(pattern):
-    """Remove the incomplete files of processes that no longer exist."""
-    for name in glob.glob(str(pattern), include_hidden=True):
-        try:
-            os.kill(int(name.split(".")[-2]), 0)
-        except ProcessLookupError:
-            Path(name).unlink(missing_ok=True)
-        except (ValueError, PermissionError):
-            continue
 
 
 def reserve(descriptor: int, size: int, name: str | Path) -> None:

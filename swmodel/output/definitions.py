@@ -124,6 +124,15 @@ def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> No
             define(dataset, metadata.member_name(name), ("member",), about, array, dtype=kind, fill=None)
 
 
+def members_in(dataset: netCDF4.Dataset) -> tuple[tuple[str, ...], tuple[int, ...], metadata.Attributes]:
+    """(dimensions, sizes, attributes) that variables have in addition in the file of an ensemble; empty in others."""
+    if "member" not in dataset.dimensions:
+        return (), (), {}
+    values = (name for name, x in dataset.variables.items() if x.dimensions == ("member",) and name != "member")
+    named = " ".join(values)
+    return ("member",), (len(dataset.dimensions["member"]),), {"coordinates": named} if named else {}
+
+
 def define_layers(dataset: netCDF4.Dataset, counts: Mapping[str, int]) -> None:
     """Define the dimensions and coordinates of several layers, and of the interfaces round them, {name: count}."""
     for name, count in counts.items():
@@ -139,7 +148,7 @@ def define_field(
     dtype: DTypeLike,
     *,
     time: bool = False,
-    members: MemberValues | None = None,
+    of_members: bool = False,
     along: str = "",
     compression: Compression = 1,
     attributes: Mapping[str, Attribute] | None = None,
@@ -152,7 +161,7 @@ def define_field(
         grid: the Grid.
         dtype: that of the variable.
         time: whether the field has a record for each time.
-        members: of an ensemble whose members have this field, or None.
+        of_members: whether each member has this field in the file of an ensemble.
         along: "layer" or "interface", if it has values in each.
         compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
         attributes: further attributes of the variable.
@@ -161,7 +170,7 @@ def define_field(
     dtype, size = np.dtype(dtype), metadata.shape(grid, row.position)
     bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
     chunks = math.ceil(size[0] / bands), size[1]
-    dimensions, _, more = metadata.of_members(members)
+    dimensions, _, more = members_in(dataset) if of_members else ((), (), {})
     dimensions += (along,) * bool(along)
     coordinates = [str(a["coordinates"]) for a in (attributes, more) if "coordinates" in a]
     attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
@@ -192,17 +201,6 @@ def limit_chunk_caches(dataset: netCDF4.Dataset) -> None:
             ]
             size = 2 * math.prod(many) * math.prod(chunks) * variable.dtype.itemsize
             variable.set_var_chunk_cache(size=min(size, LARGEST_CACHE))
-
-
-def define_moment(
-    dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since: float | None = None
-) -> None:
-    """Write the single time of a file [s], with bounds if its fields are statistics from the time `since` [s] on."""
-    define_time(dataset, start, ())
-    dataset["time"][...] = seconds
-    if since is not None:
-        dataset["time"].bounds = "time_bnds"
-        define(dataset, "time_bnds", ("bnds",), {}, np.array([since, seconds]))
 
 
 BY_NAME = "xarray selects by name after set_index(gauge='gauge_name'); postprocess.open_output does this"
@@ -250,11 +248,9 @@ def define_gauges(
         define(dataset, "depth", ("gauge",), attributes | metadata.places(grid), np.asarray(depth, float))
 
 
-def define_series(
-    dataset: netCDF4.Dataset, grid: Grid, row: Variable, dtype: Any, chunk: int, members: MemberValues | None = None
-) -> None:
+def define_series(dataset: netCDF4.Dataset, grid: Grid, row: Variable, dtype: Any, chunk: int) -> None:
     """Define a variable of the table at gauges, along time, in chunks of `chunk` records."""
-    dimensions, _, more = metadata.of_members(members)
+    dimensions, _, more = members_in(dataset)
     attributes = metadata.at_point(row, grid) | metadata.places(grid)
     attributes["coordinates"] = " ".join(map(str, (attributes["coordinates"], *more.values())))
     sizes = (1,) * len(dimensions) + (min(len(dataset.dimensions["gauge"]), 64), chunk)
@@ -269,14 +265,12 @@ class FieldsOfOneTime:
     Attributes:
         dataset, grid: the open Dataset, and its Grid.
         static: the fields that are constant in time, as for netcdf.FieldFile.
-        members: of an ensemble, of which fields (members, ny, nx) have a value each; else None.
         start: date and time of 0 s, or None.
     """
 
     dataset: netCDF4.Dataset
     grid: Grid
     static: Mapping[str | Variable, np.ndarray]
-    members: MemberValues | None = None
     start: datetime.datetime | None = None
 
     @classmethod
@@ -307,9 +301,13 @@ class FieldsOfOneTime:
         with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
             dataset.setncatts(metadata.file_attributes(grid, {**(attributes or {}), **about}))
             define_grid(dataset, grid)
-            define_moment(dataset, start, seconds, since)
+            define_time(dataset, start, ())
+            dataset["time"][...] = seconds
+            if since is not None:
+                dataset["time"].bounds = "time_bnds"
+                define(dataset, "time_bnds", ("bnds",), {}, np.array([since, seconds]))
             define_members(dataset, members)
-            file = cls(dataset, grid, static or {}, members, start)
+            file = cls(dataset, grid, static or {}, start)
             yield file
             file.store_static()
 
@@ -318,13 +316,15 @@ class FieldsOfOneTime:
 
         Args:
             row, attributes: as for `define_field`.
-            values: a global array (..., ny, nx), on faces also without those on the low side.
+            values: a global array (ny, nx), of an ensemble also (members, ny, nx), on faces also without those on the
+                low side.
         """
         size, values = metadata.shape(self.grid, row.position), np.asarray(values)
         values = values if values.shape[-2:] == size else with_low_faces(values, self.grid, row.position)
-        members = self.members if values.ndim > 2 else None
-        values = checked_shape(row.name, values, metadata.of_members(members)[1] + size)
-        variable = define_field(self.dataset, row, self.grid, values.dtype, members=members, attributes=attributes)
+        of_members = values.ndim > 2
+        values = checked_shape(row.name, values, (members_in(self.dataset)[1] if of_members else ()) + size)
+        options: Any = {"of_members": of_members, "attributes": attributes}
+        variable = define_field(self.dataset, row, self.grid, values.dtype, **options)
         variable[:] = fill_dry(values, self.missing(values, row.position), values.dtype)
 
     def missing(self, values: np.ndarray, position: str) -> np.ndarray:

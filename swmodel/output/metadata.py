@@ -95,23 +95,6 @@ def reach_of_water(wet: np.ndarray, grid: Grid, position: str) -> np.ndarray:
     return wet
 
 
-def axes(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, np.ndarray | None]]:
-    """The coordinates of centres and faces, {name: (values, attributes, bounds)}; the bounds of faces are None."""
-    found = {}
-    for axis, edges, centres, periodic in (
-        ("x", grid.x_edges, grid.x_centres, grid.periodic_x),
-        ("y", grid.y_edges, grid.y_centres, grid.periodic_y),
-    ):
-        about = _direction(grid, axis)
-        name = about["long_name"]
-        bounds = np.stack([edges[:-1], edges[1:]], -1)
-        found[f"{axis}h"] = centres, about | {"long_name": f"{name} of cell centres"}, bounds
-        # An attribute of COMODO for programs that do not read SGRID: the position of face 0 relative to centre 0
-        about |= {"long_name": f"{name} of cell faces", "c_grid_axis_shift": 0.5 if periodic else -0.5}
-        found[f"{axis}q"] = edges[1:] if periodic else edges, about, None
-    return found
-
-
 def metrics(grid: Grid) -> dict[str, tuple[tuple[str, ...], Attributes, np.ndarray]]:
     """{name: (dimensions, attributes, values)} of cell sides [m] and areas [m2] at all positions: a value for each row.
 
@@ -139,11 +122,17 @@ def metrics(grid: Grid) -> dict[str, tuple[tuple[str, ...], Attributes, np.ndarr
 def grid_variables(grid: Grid) -> dict[str, tuple[tuple[str, ...], Attributes, np.ndarray]]:
     """{name: (dimensions, attributes, values)} of a grid's coordinates, their bounds, the topology and the metrics."""
     found = {}
-    for name, (values, attributes, bounds) in axes(grid).items():
-        found[name] = (name,), attributes, values
-        if bounds is not None:
-            found[name] = (name,), attributes | {"bounds": f"{name}_bnds"}, values
-            found[f"{name}_bnds"] = (name, "bnds"), {}, bounds
+    for axis, edges, centres, periodic in (
+        ("x", grid.x_edges, grid.x_centres, grid.periodic_x),
+        ("y", grid.y_edges, grid.y_centres, grid.periodic_y),
+    ):
+        about, centre, face = _direction(grid, axis), f"{axis}h", f"{axis}q"
+        name, bounds = about["long_name"], f"{centre}_bnds"
+        found[centre] = (centre,), about | {"long_name": f"{name} of cell centres", "bounds": bounds}, centres
+        found[bounds] = (centre, "bnds"), {}, np.stack([edges[:-1], edges[1:]], -1)
+        # An attribute of COMODO for programs that do not read SGRID: the position of face 0 relative to centre 0
+        about |= {"long_name": f"{name} of cell faces", "c_grid_axis_shift": 0.5 if periodic else -0.5}
+        found[face] = (face,), about, edges[1:] if periodic else edges
     found["grid"] = (), topology(grid), np.zeros((), np.int32)
     return found | metrics(grid)
 
@@ -232,14 +221,6 @@ class Varied(list):
 def member_name(name: str) -> str:
     """The name of the variable that holds the members' values of a key such as "dissipation.0.viscosity"."""
     return re.sub(r"\W+", "_", name).strip("_")
-
-
-def of_members(members: MemberValues | None) -> tuple[tuple[str, ...], tuple[int, ...], Attributes]:
-    """(dimensions, sizes, attributes) that variables of an ensemble have in addition; empty for None."""
-    if members is None:
-        return (), (), {}
-    named = " ".join(member_name(name) for name in members if name)
-    return ("member",), (len(next(iter(members.values()))),), {"coordinates": named} if named else {}
 
 
 def time_attributes(start: datetime.datetime | None) -> Attributes:
@@ -341,13 +322,9 @@ def rows_of(simulation: "AbstractSimulation", names: Iterable[str]) -> list[str 
     if model.layers is not None:
         instead = own | (OF_LAYERS_OVER_DEEP_WATER if over_deep_water(model.layers) else OF_LAYERS)
     else:
-        instead = own | named_for(_gravity(model)) | simulation.scheme.rows
+        least_gravity = min(one.gravity for one in getattr(model, "models", [model]))
+        instead = own | named_for(least_gravity) | simulation.scheme.rows
     return [instead.get(name, name) for name in names]
-
-
-def _gravity(model):
-    """The gravity [m s-2]; the smallest of an ensemble's members."""
-    return min(one.gravity for one in getattr(model, "models", [model]))
 
 
 def static_fields(simulation: "AbstractSimulation") -> dict[str | Variable, np.ndarray]:

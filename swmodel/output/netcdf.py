@@ -204,11 +204,11 @@ class FieldFile(RecordFile):
         rows = [metadata.variable_of(name) for name in variables]
         written = {row.name for row in rows}
         static = {key: array for key, array in (static or {}).items() if variable_name(key) not in written}
-        self._grid, self._dtype, self._rows, members = grid, np.dtype(dtype), rows, opening.get("members")
+        self._grid, self._dtype, self._rows = grid, np.dtype(dtype), rows
         self._dry = {position: dry_points(static, grid, position) for position in {row.position for row in rows}}
 
         joined = {layer_of(row.name)[0] for row in rows if layers > 1 and layer_of(row.name)[1]}
-        options: Any = {"time": True, "members": members, "compression": compression}
+        options: Any = {"time": True, "of_members": True, "compression": compression}
 
         def define(dataset):
             definitions.define_grid(dataset, grid, static.get("area"))
@@ -220,7 +220,7 @@ class FieldFile(RecordFile):
                 if row.name in joined or layer_of(row.name)[0] not in joined:
                     along = "" if row.name not in joined else "interface" if row.name == INTERFACES else "layer"
                     definitions.define_field(dataset, row, grid, self._dtype, along=along, **options)
-            definitions.FieldsOfOneTime(dataset, grid, static, members).store_static()
+            definitions.FieldsOfOneTime(dataset, grid, static).store_static()
 
         super().__init__(path, grid, define, {"stored_as": str(self._dtype)}, **opening)
 
@@ -291,7 +291,7 @@ class GaugeFile(RecordFile):
             dataset.createDimension("gauge", len(self._gauges))
             definitions.define_gauges(dataset, grid, self._gauges, depth)
             for row in self._rows:
-                definitions.define_series(dataset, grid, row, self._dtype, LONGEST_CHUNK, opening.get("members"))
+                definitions.define_series(dataset, grid, row, self._dtype, LONGEST_CHUNK)
 
         about = {"title": "Shallow-water model time series", "featureType": "timeSeries", "stored_as": str(self._dtype)}
         self._buffer, self._buffered, self._written_at = [], 0, clock.monotonic()

@@ -77,7 +77,6 @@ class RecordFile:
         resume_time: float | None = None,
         overwrite: bool = False,
     ) -> None:
-        _, self._members, _ = metadata.of_members(members)
         attributes = metadata.file_attributes(grid, {**about, **(attributes or {})}, points=points)
 
         def define_all(dataset):
@@ -95,7 +94,7 @@ class RecordFile:
                 dataset = self._continue(define_all, attributes, math.inf if resume_time is None else resume_time)
             else:
                 dataset = _created(self.path, define_all, attributes)
-            self._dataset = dataset
+            self._dataset, self._members = dataset, definitions.members_in(dataset)[1]
             dataset.set_auto_maskandscale(False)
             definitions.limit_chunk_caches(dataset)
             self._descriptor = os.open(self.path, os.O_RDWR)

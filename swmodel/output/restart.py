@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,32 +64,6 @@ class Layout:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def write_restart(
-    path: str | Path,
-    grid: Grid,
-    arrays: Mapping[str, ArrayLike],
-    scalars: Mapping[str, bool | int | float | str],
-    attributes: Mapping[str, Attribute] | None = None,
-) -> None:
-    """Write a restart; an older file of that name stays until the new one is complete and on disk.
-
-    Args:
-        path: the path of the file.
-        grid: the Grid.
-        arrays: {name: global array} of numbers or bools, (..., ny, nx) or any other shape.
-        scalars: {name: bool, int, float or str}.
-        attributes: {name: text or number}; None and "" are left out.
-
-    Raises:
-        SwmodelError: if the file cannot be written; the older one is unchanged.
-        ValueError: for a name or a value that a netCDF file cannot hold.
-    """
-    arrays = {name: _storable(name, array) for name, array in arrays.items()}
-    layout = {name: Layout(array.shape, array.dtype) for name, array in arrays.items()}
-    parts = ((name, ..., arrays[name]) for name in sorted(arrays))
-    write_restart_parts(path, grid, layout, parts, scalars, attributes)
-
-
 def write_restart_parts(
     path: str | Path,
     grid: Grid,
@@ -97,17 +71,23 @@ def write_restart_parts(
     parts: Iterable[tuple[str, object, np.ndarray]],
     scalars: Mapping[str, bool | int | float | str],
     attributes: Mapping[str, Attribute] | None = None,
+    earlier: Path | None = None,
 ) -> None:
-    """`write_restart` of arrays of which one part is held at a time.
+    """Write a restart; an older file of that name stays until the new one is complete and on disk.
 
     Args:
-        path, grid, scalars, attributes: as for `write_restart`.
-        layout: {name: Layout of the global array}.
+        path: the path of the file.
+        grid: the Grid.
+        layout: {name: Layout of the global array}, of numbers or bools, (..., ny, nx) or any other shape.
         parts: (name, index, values) with array[index] = values, for arrays in the order of their names and for each
             array in the order of its memory, as `Communicator.rows_to_root` yields blocks.
+        scalars: {name: bool, int, float or str}.
+        attributes: {name: text or number}; None and "" are left out.
+        earlier: the name that the file gets which is replaced.
 
     Raises:
-        SwmodelError, ValueError: as `write_restart` does; ValueError also if parts of an array are missing.
+        SwmodelError: if the file cannot be written; the older one is unchanged.
+        ValueError: for a name or a value that a netCDF file cannot hold, and if parts of an array are missing.
     """
     for name, array in layout.items():
         _check_storable(name, array.dtype)
@@ -123,13 +103,38 @@ def write_restart_parts(
         "grid_description": describe_grid(grid),
     }
     digest = _Digest(scalars, attributes, describe_grid(grid))
-    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+    with replacing(path, earlier=earlier) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(header | {"checksum": digest.text()} | _as_attributes(attributes))
         dataset.createVariable("scalars", "i1").setncatts(_as_attributes(scalars))
         for name, array in layout.items():
             _define_array(dataset, grid, name, array)
         _write_parts(dataset, layout, parts, digest)
         dataset.setncattr("checksum", digest.text())
+
+
+def parts_of(
+    model: ShallowWater | Ensemble, fields: Mapping[str, jax.Array], arrays: Mapping[str, np.ndarray] | None = None
+) -> tuple[dict[str, Layout], Iterator[tuple[str, Any, np.ndarray | None]]]:
+    """(layout, parts) for `write_restart_parts`; each part is gathered when it is its turn, None but on the root.
+
+    Args:
+        model: the ShallowWater.
+        fields: {name: placed tile arrays}.
+        arrays: {name: array that every rank holds}.
+    """
+    shape, held = model.grid.shape, arrays or {}
+    layout = {name: Layout((*tile.shape[:-2], *shape), tile.dtype) for name, tile in fields.items()}
+    layout |= {name: Layout(array.shape, array.dtype) for name, array in held.items()}
+
+    def parts():
+        for name in sorted(layout):
+            if name in held:
+                yield name, ..., held[name]
+                continue
+            for where, block in model.communicator.rows_to_root(fields[name], shape, PART):
+                yield name, where, block
+
+    return layout, parts()
 
 
 def write_restart_together(
@@ -143,31 +148,18 @@ def write_restart_together(
     """Write a restart of fields whose tiles all ranks hold, of which the root gathers a block at a time; collective.
 
     Args:
-        path, scalars, attributes: as for `write_restart`.
-        model: the ShallowWater.
-        fields: {name: placed tile arrays}.
-        arrays: {name: array that every rank holds}.
+        path, scalars, attributes: as for `write_restart_parts`.
+        model, fields, arrays: as for `parts_of`.
 
     Raises:
-        SwmodelError, ValueError: as `write_restart` does, on every rank.
+        SwmodelError, ValueError: as `write_restart_parts` does, on every rank.
     """
-    grid, communicator, error = model.grid, model.communicator, None
-    held = {name: _storable(name, array) for name, array in arrays.items()}
-    layout = {name: Layout((*tile.shape[:-2], *grid.shape), tile.dtype) for name, tile in fields.items()}
-    layout |= {name: Layout(array.shape, array.dtype) for name, array in held.items()}
-
-    def gathered():
-        for name in sorted(layout):
-            if name in held:
-                yield name, ..., held[name]
-                continue
-            for where, block in communicator.rows_to_root(fields[name], grid.shape, PART):
-                yield name, where, block
-
-    parts: Any = gathered()
+    communicator, error = model.communicator, None
+    layout, parts = parts_of(model, fields, {name: storable(name, array) for name, array in arrays.items()})
     if communicator.is_root:
         try:
-            write_restart_parts(path, grid, layout, parts, scalars, attributes)
+            given: Any = parts
+            write_restart_parts(path, model.grid, layout, given, scalars, attributes)
         except Exception as failed:  # noqa: BLE001  it is raised below, on all ranks
             error = failed
     for _ in parts:  # after an error the root still takes what the other ranks send
@@ -177,16 +169,16 @@ def write_restart_together(
         raise failed
 
 
-class StoredArray:
+@dataclasses.dataclass(frozen=True)
+class StoredArray(Layout):
     """An array in a restart that is read by windows; `Decomposition.cut` accepts it as a global array."""
 
-    def __init__(self, path: Path, name: str, shape: tuple, dtype: np.dtype):
-        self.path, self.name, self.shape, self.dtype, self.ndim = path, name, shape, dtype, len(shape)
+    path: Path
+    name: str
 
     @property
-    def nbytes(self) -> int:
-        """The number of bytes of the whole array."""
-        return math.prod(self.shape) * self.dtype.itemsize
+    def ndim(self) -> int:
+        return len(self.shape)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         """(..., rows, columns) of an array (..., ny, nx)."""
@@ -199,20 +191,6 @@ class StoredArray:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[...], dtype)
-
-
-def read_restart(path: str | Path, grid: Grid | None = None) -> Restart:
-    """Read a whole restart into memory, if it is small; `open_restart` reads large ones by windows.
-
-    Args:
-        path: the path of the file.
-        grid: the Grid on which the run continues, or None to accept any grid.
-
-    Raises:
-        DataError: if there is no such file, it is damaged, newer than this swmodel, or of another grid.
-    """
-    restart = open_restart(path, grid)
-    return dataclasses.replace(restart, arrays={name: np.asarray(array) for name, array in restart.arrays.items()})
 
 
 def open_restart(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
@@ -284,7 +262,8 @@ def check_grid(
         raise DataError(f"{path} belongs to another grid: {', '.join(differences)}; {remedy}.")
 
 
-def _storable(name, array):
+def storable(name: str, array: ArrayLike) -> np.ndarray:
+    """An array as it is written, in the byte order of this machine; raises ValueError if a file cannot hold it."""
     array = np.ascontiguousarray(array) if np.ndim(array) else np.asarray(array)
     _check_storable(name, array.dtype)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -342,7 +321,7 @@ def _read(dataset, path):
             scalars = {key: _python(variable.getncattr(key)) for key in variable.ncattrs()}
         else:
             kind = np.dtype(bool) if "dtype_in_memory" in variable.ncattrs() else variable.dtype
-            arrays[name] = StoredArray(path, name, variable.shape, kind)
+            arrays[name] = StoredArray(variable.shape, kind, path, name)
     attributes = {name: _python(dataset.getncattr(name)) for name in dataset.ncattrs() if name not in OWN}
     return Restart(arrays, scalars, attributes, json.loads(dataset.grid_description))
 

@@ -10,22 +10,74 @@ start anew at the step of the restart, and a warning names their files.
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.domain import Domain
 from ..errors import ConfigError, DataError
 from ..fields.state import each_state
+from ..grids.grid import Grid
 from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
-from .opening import opened_together
-from .products.product_output import ProductOutput
+from .products.base import ProductOutput
+from .restart import Restart, open_restart
 from .schedule import AbstractSimulation
+from .zarr_store import is_store, open_store
 
+T = TypeVar("T")
 LAND = {"coast", "depth"}
 STATE = "state_"  # the prefix of the names of a State's arrays
+
+
+def opened(path: str | Path, grid: Grid | None = None, verify: bool = True, as_store: bool | None = None) -> Restart:
+    """A Restart whose arrays are read by windows, when they are used.
+
+    Args:
+        path: the path of a netCDF file or of a Zarr store, which the ending of the name distinguishes.
+        grid: the Grid on which the run continues, or None to accept any grid.
+        verify: whether a file is compared with its checksum. The checksum of a store, which covers all but the chunks,
+            is always compared, and those of the chunks when they are read.
+        as_store: whether it is a store, if its name does not end as one of its kind.
+
+    Raises:
+        DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
+    """
+    as_store = is_store(path) if as_store is None else as_store
+    return open_store(Path(path), grid, verify) if as_store else open_restart(path, grid, verify)
+
+
+def opened_together(
+    domain: Domain, path: str | Path, about: Callable[[Restart], T]
+) -> tuple[Callable[[str], jax.Array | np.ndarray], T]:
+    """(`tile(name)`, which gives the placed tile arrays of an array, `about(the Restart)` of the root); collective.
+
+    The root compares the file with its checksum. Then every rank reads its own window. If some rank has no access to
+    the file, the root reads one tile after another and sends them.
+
+    Args:
+        domain: the Domain of the model.
+        path: the path of the restart.
+        about: what every rank needs of the restart.
+
+    Raises:
+        DataError: as `opened` does, on every rank; also by `tile`.
+    """
+    communicator, shape = domain.communicator, domain.grid.shape
+    found, parts = communicator.from_root(lambda: about(opened(path, domain.grid))), communicator.decomposition(shape)
+    alone = communicator.agree(not Path(path).exists())
+    arrays = opened(path, verify=False).arrays if communicator.is_root or not alone else {}
+
+    def tile(name):
+        if alone:
+            return communicator.scatter_from_root(arrays.get(name), shape)
+        return domain.together(lambda: communicator.place(lambda rank: parts.cut(arrays[name], rank)))
+
+    return tile, found
 
 
 def tiles_and_scalars_of(

@@ -1,6 +1,9 @@
 """The files of a run while it lasts: opened together, written by one thread, and always closed.
 
-Restarts are netCDF files, which the root gathers and writes in blocks of rows, or Zarr stores (zarr_output.py).
+Restarts are netCDF files, which the root gathers and writes in blocks of rows, or Zarr stores, of which every rank
+writes its chunks. Either is written under another name, and takes the place of the one before when it is complete. The
+files of the earlier store are those that the next restart overwrites. Arrays in stores have a first dimension of
+length 1, the slot, of which older versions wrote two.
 """
 
 import contextlib
@@ -14,35 +17,37 @@ import jax
 import netCDF4
 import numpy as np
 
-from ..errors import DataError, SwmodelError
-from ..runtime.paths import check_apart, same_file
+from ..errors import DataError
+from ..runtime.paths import check_apart, remove, same_file, take_place
 from ..runtime.signals import LOCK
-from . import Claim, ReplacedFile, claim, remove_figures
+from ..runtime.version import VERSION
+from . import Claim, ReplacedFile, claim, earlier, metadata, remove_figures
 from .fingerprint import fingerprint
 from .metadata import Attribute, run_attributes
-from .opening import opened
-from .restart import PART, Layout, write_restart_parts
-from .resuming import tiles_and_scalars_of
-from .schedule import AbstractSimulation, Output
-from .writing import Writer, owned
-from .zarr_fields import times_of
-from .zarr_store import ZarrStore, is_store
-
-
-def earlier(path: Path) -> Path:
-    """The path of the restart that was replaced by the one at `path`."""
-    return path.with_name(f".{path.name}.earlier")
+from .restart import parts_of, write_restart_parts
+from .resuming import opened, tiles_and_scalars_of
+from .schedule import AbstractSimulation, Output, Writer
+from .zarr_fields import own_chunks, times_of, write_chunks
+from .zarr_store import STORE_FORMAT, ZarrStore, array_metadata, checksum_of, is_store
 
 
 def restore_earlier(path: Path, time: float) -> None:
     """Put the earlier restart back to `path` if it is of this model time [s] and that at `path` is not; on the root."""
 
     def is_right(one):
-        scalars = opened(one, verify=False).scalars if one.is_file() else {"step": 0, "dt": 1.0}
+        try:
+            scalars = opened(one, verify=False, as_store=is_store(path)).scalars
+        except DataError:  # there is none that is complete
+            return False
         return abs(scalars["step"] * scalars["dt"] - time) < 0.5 * scalars["dt"]
 
     if not is_right(path) and is_right(earlier(path)):
-        os.replace(earlier(path), path)
+        take_place(earlier(path), Path(os.path.realpath(path)))
+
+
+def owned(array: np.ndarray | None) -> np.ndarray | None:
+    """The array, or a copy if it is a view of other memory, such as that of a JAX array that the next step donates."""
+    return array if array is None or (array.flags.owndata and array.base is None) else array.copy()
 
 
 class RestartOutput(Output):
@@ -69,9 +74,17 @@ class RestartOutput(Output):
         return self.path.is_file()
 
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
-        self.attributes = attributes
-        self.file = ReplacedFile(claim)
-        earlier(self.path).unlink(missing_ok=True)  # of another run
+        self.attributes, self.file = attributes, self.open_file(claim)
+        remove(earlier(claim.path))  # of another run
+
+    def open_file(self, claim: Claim) -> ReplacedFile:
+        """The file of which `claim` is the Claim."""
+        return ReplacedFile(claim)
+
+    def close(self) -> None:
+        if self.file is not None and not self.keeps_earlier and self.exists():
+            remove(earlier(self.file.path))
+        super().close()
 
     def write(self, simulation: AbstractSimulation) -> None:
         if simulation.step == 0 or self.tried == simulation.step:
@@ -93,20 +106,83 @@ class RestartOutput(Output):
         self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
     ) -> None:
         """Let the content of `tiles_and_scalars_of` be written; collective."""
-        grid, communicator, step = simulation.model.grid, simulation.communicator, simulation.step
-        layout = {name: Layout((*tile.shape[:-2], *grid.shape), tile.dtype) for name, tile in tiles.items()}
+        grid, step = simulation.model.grid, simulation.step
+        layout, gathered = parts_of(simulation.model, tiles)
 
         def write(parts):
-            if self.keeps_earlier and self.path.exists():
-                os.replace(self.path, earlier(self.path))
-            write_restart_parts(self.path, grid, layout, parts, scalars, self.about)
+            before = earlier(self.file.path) if self.keeps_earlier else None
+            write_restart_parts(self.path, grid, layout, parts, scalars, self.about, earlier=before)
             self.file.written()
             self.written = step
 
         with self.stream(write) as put:
-            for name in sorted(tiles):
-                for where, block in communicator.rows_to_root(tiles[name], grid.shape, PART):
-                    put((name, where, owned(block)), 0 if block is None else block.nbytes)
+            for name, where, block in gathered:
+                put((name, where, owned(block)), 0 if block is None else block.nbytes)
+
+
+class ZarrRestartOutput(RestartOutput):
+    """All that a run needs to continue, in a Zarr store."""
+
+    def exists(self) -> bool:
+        return (self.path / "zarr.json").is_file()
+
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
+        self._store = ZarrStore(claim.path, durable=True)
+        if self.continues(simulation):
+            self._store.recover()
+        super().open(simulation, attributes, claim)
+
+    def open_file(self, claim: Claim) -> ReplacedFile:
+        return ReplacedFile(claim, claim.path / "zarr.json")
+
+    def close(self) -> None:
+        if self.file is not None:
+            remove(self._store.aside)  # of a write that failed
+        super().close()
+
+    def store(
+        self, simulation: AbstractSimulation, tiles: dict[str, jax.Array], scalars: dict[str, bool | int | float | str]
+    ) -> None:
+        model, communicator, shared, aside = simulation.model, simulation.communicator, None, None
+        arrays = {name: _layout(model, name, tile) for name, tile in tiles.items()}
+        if self.file is not None and self.writer is not None:
+            self.writer.wait()  # for the records that the restart relies on
+            with self.writer.catching(self):
+                aside = self._store.next_to_it(arrays)
+                shared = aside.path
+        shared = communicator.host_broadcast(shared)
+        if shared is None:
+            return
+        chunks = ((name, (*(0,) * (x.ndim - 1), *chunk), x) for name, _, chunk, x in own_chunks(model, arrays, tiles))
+        errors = write_chunks(communicator, ZarrStore(shared, True), arrays, chunks)
+        if aside is None or self.file is None or self.writer is None:
+            return
+        with self.writer.catching(self):
+            aside.check_present(arrays)  # first: the errors of a removed store depend on who writes when
+            if errors:
+                raise errors[0]
+            about = self._about(simulation, scalars)
+            aside.commit(arrays, about | {"checksum": checksum_of(arrays, about)})
+            self._store.replace_by(aside)
+            self.file.written()
+            self.written = simulation.step
+
+    def _about(self, simulation, scalars):
+        about = {name: value for name, value in self.about.items() if value is not None and value != ""}
+        return about | {
+            "restart_format": STORE_FORMAT,
+            "swmodel_version": VERSION,
+            "grid_description": metadata.describe_grid(simulation.model.grid),
+            "restart_scalars": scalars,
+            "restart_slot": 0,
+        }
+
+
+def _layout(model, name, tile):
+    """The metadata of an array of a restart."""
+    lead, chunk = tile.shape[:-2], model.decomposition.tile(0).shape
+    names = ("slot", *(f"n{k}_{name}" for k in range(len(lead))), *metadata.DIMENSIONS["h"])
+    return array_metadata((1, *lead, *model.grid.shape), (1, *lead, *chunk), tile.dtype, names, {})
 
 
 class Run:
@@ -151,13 +227,6 @@ class Run:
         """Return when all that was due so far is written; on the root, and at once on other ranks."""
         self.writer.wait()
 
-    def _attempt(self, output, action):
-        """Call action() while the Writer's thread rests; keep an error of the file for `settle`."""
-        try:
-            action()
-        except SwmodelError as error:
-            self.writer.fail(output, error)
-
     def due(self, simulation: AbstractSimulation, after_chunk: bool = False) -> None:
         """Write the files that are due at this step; after a chunk, those that `chunk` does not write. Collective."""
         for output in self.outputs:
@@ -182,12 +251,14 @@ class Run:
         """Write what is due at the end of a run, close all files, and raise the first error of any; collective."""
         for output in self.outputs:
             output.finish(simulation)
-        self.wait()
+        self.wait()  # so that the Writer's thread rests
         for output in self.outputs:
-            self._attempt(output, output.check)
+            with self.writer.catching(output):
+                output.check()
         self.settle(simulation)
         for output in self.outputs:
-            self._attempt(output, output.close)
+            with self.writer.catching(output):
+                output.close()
         self.settle(simulation)
 
     def settle(self, simulation: AbstractSimulation) -> None:
@@ -239,7 +310,7 @@ def _open(outputs, simulation, attributes, last):
         for taken in claims.values():
             ZarrStore(taken.path).check_removable()
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
-            if output.of_another_run(simulation):
+            if not output.continues(simulation):  # it is of another run
                 if claims[output].path.is_dir():
                     ZarrStore(claims[output].path).remove()
                 else:

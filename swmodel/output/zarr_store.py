@@ -13,7 +13,9 @@ import contextlib
 import gzip
 import hashlib
 import json
+import logging
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Mapping, Sequence
@@ -24,11 +26,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DataError, SwmodelError
-from ..runtime.paths import to_disk
-from . import disturbed
+from ..grids.grid import Grid
+from ..runtime.paths import remove, take_place
+from . import disturbed, earlier, metadata, replacing
 from .metadata import Attribute
+from .restart import Restart, check_grid
 
 SUFFIX = ".zarr"
+STORE_FORMAT = 2  # of restarts; those of format 1 need not have a checksum
 LEVEL = 1  # of gzip
 NEEDED = ("shape", "data_type", "fill_value", "attributes", "dimension_names")  # what is read of an array's metadata
 
@@ -49,6 +54,11 @@ class ZarrStore:
     def __init__(self, path: str | Path, durable: bool = False):
         self.path, self.durable = Path(path), durable
         self._described: dict[str, bytes] = {}  # what this object has written of each array's metadata
+
+    @property
+    def aside(self) -> Path:
+        """The path of the store that will take the place of this one."""
+        return self.path.with_name(f".{self.path.name}.new")
 
     # -- on the root ---------------------------------------------------------------------------------------------------
 
@@ -74,27 +84,31 @@ class ZarrStore:
             DataError: if the folder is not a store.
         """
         self.check_removable()
-        old = _hidden(self.path, "old")
-        shutil.rmtree(old, ignore_errors=True)
+        old = self.path.with_name(f".{self.path.name}.old")
+        remove(old)
         if self.path.is_dir():
             os.rename(self.path, old)
-            shutil.rmtree(old, ignore_errors=True)
+            remove(old)
 
-    def next_to_it(self) -> "ZarrStore":
-        """A new store in the same folder, which gets this store's name by `replace_by` when it is complete."""
-        aside = ZarrStore(_hidden(self.path, "new"), self.durable)
-        shutil.rmtree(aside.path, ignore_errors=True)
+    def next_to_it(self, arrays: Mapping[str, dict]) -> "ZarrStore":
+        """A store of these arrays in the same folder, which gets this store's name by `replace_by` when it is complete.
+
+        The files of the earlier store are overwritten, if that has the same arrays.
+        """
+        aside, before = ZarrStore(self.aside, self.durable), ZarrStore(earlier(self.path))
+        remove(aside.path)
+        with contextlib.suppress(DataError, OSError):
+            if before.description()[0] == arrays:
+                (before.path / "zarr.json").unlink()  # it is not complete any more
+                os.rename(before.path, aside.path)
+                aside._described = {name: _as_json(array) for name, array in arrays.items()}
+        aside.describe(arrays)
         return aside
 
     def replace_by(self, other: "ZarrStore") -> None:
-        """Give a complete store this name, by two renames; `recover` completes them after a kill in between."""
+        """Give a complete store this name; `recover` completes this after a kill. The one before is `earlier(path)`."""
         try:
-            old = _hidden(self.path, "old")
-            shutil.rmtree(old, ignore_errors=True)
-            if self.path.is_dir():
-                os.rename(self.path, old)
-            os.rename(other.path, self.path)
-            _sync_folder(self.path.parent)
+            take_place(other.path, self.path, earlier=earlier(self.path))
         except OSError as error:
             self.recover()
             if not (self.path / "zarr.json").is_file():
@@ -103,18 +117,10 @@ class ZarrStore:
                 raise SwmodelError(
                     f"{self.path} could not be replaced: {error.strerror}; give another folder."
                 ) from error
-        shutil.rmtree(old, ignore_errors=True)
-
-    def remove_remains(self) -> None:
-        """Remove the remains of killed processes next to the store; only for a process that has claimed it."""
-        self.recover()
-        for kind in ("new", "old"):
-            shutil.rmtree(_hidden(self.path, kind), ignore_errors=True)
 
     def recover(self) -> None:
-        """Complete the replacement after a process was killed in `replace_by`, if the newer store is complete."""
-        for kind in ("new", "old"):
-            aside = _hidden(self.path, kind)
+        """After a process was killed in `replace_by`, give the name to the newest store that is complete."""
+        for aside in (self.aside, earlier(self.path)):
             if not self.path.exists() and (aside / "zarr.json").is_file():
                 with contextlib.suppress(OSError):  # another rank has done so
                     os.rename(aside, self.path)
@@ -154,7 +160,7 @@ class ZarrStore:
         for name, array in arrays.items():
             described = _as_json(array)
             if self._described.get(name) != described:
-                _replace(self.path / name / "zarr.json", described)
+                _write(self.path / name / "zarr.json", described)
                 self._described[name] = described
 
     def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Attribute]) -> None:
@@ -166,7 +172,7 @@ class ZarrStore:
             "attributes": _plain(attributes),
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": dict(arrays)},
         }
-        _replace(self.path / "zarr.json", _as_json(group))
+        _write(self.path / "zarr.json", _as_json(group))
 
     # -- on every rank -------------------------------------------------------------------------------------------------
 
@@ -183,7 +189,7 @@ class ZarrStore:
         values = values.reshape((1,) * (whole.ndim - values.ndim) + values.shape)
         whole[tuple(slice(n) for n in values.shape)] = values
         path = self.path.joinpath(name, "c", *map(str, index))
-        _replace(path, gzip.compress(whole.tobytes(), LEVEL, mtime=0), sync=self.durable)
+        _write(path, gzip.compress(whole.tobytes(), LEVEL, mtime=0), self.durable)
 
     def read_chunk(self, name: str, array: Mapping[str, Any], index: Sequence[int]) -> np.ndarray:
         """A chunk, filled up at the end of the field; gzip compares it with its checksum.
@@ -244,33 +250,82 @@ def _as_json(content):
     return json.dumps(content, indent=1).encode()
 
 
-def _hidden(path, kind):
-    return path.with_name(f".{path.name}.{kind}")
+def _write(path, content, durable=True):
+    with replacing(path, durable=durable, safe="The records so far are safe.") as new:
+        new.write_bytes(content)
 
 
-def _sync_folder(path):
-    with contextlib.suppress(OSError):  # not every file system can
-        to_disk(path)
+class StoredChunks:
+    """An array of a store that is read by windows; `Decomposition.cut` accepts it as a global array."""
+
+    def __init__(self, store: ZarrStore, name: str, array: Mapping[str, Any], slot: int):
+        self.store, self.name, self.array, self.slot = store, name, array, slot
+        self.shape, self.dtype = tuple(array["shape"][1:]), np.dtype(array["data_type"])
+        self.ndim = len(self.shape)
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """(..., rows, columns) of an array (..., ny, nx)."""
+        lead = self.shape[:-2]
+        found = np.empty((*lead, rows.stop - rows.start, columns.stop - columns.start), self.dtype)
+        cy, cx = self.array["chunk_grid"]["configuration"]["chunk_shape"][-2:]
+        for j in range(rows.start // cy, -(-rows.stop // cy)):
+            for i in range(columns.start // cx, -(-columns.stop // cx)):
+                chunk = self.store.read_chunk(self.name, self.array, (self.slot, *(0,) * len(lead), j, i))[0]
+                r0, r1 = max(rows.start, j * cy), min(rows.stop, (j + 1) * cy)
+                c0, c1 = max(columns.start, i * cx), min(columns.stop, (i + 1) * cx)
+                part = chunk[..., r0 - j * cy : r1 - j * cy, c0 - i * cx : c1 - i * cx]
+                found[..., r0 - rows.start : r1 - rows.start, c0 - columns.start : c1 - columns.start] = part
+        return found
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.block(slice(0, self.shape[-2]), slice(0, self.shape[-1])), dtype)
 
 
-def _replace(path, content, sync=True):
-    """Write a file that is either complete or absent; with `sync` it survives a loss of power."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:
+    """`ZarrStore.description` of a restart, whose checksum is compared.
+
+    A store of format 1 may have none, but not under another name, which a flipped bit makes.
+
+    Raises:
+        DataError: if it is damaged, or no restart.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(content)
-            if sync:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-        if sync:
-            _sync_folder(path.parent)
-    except FileNotFoundError as error:  # the folder has gone since the first line
-        raise disturbed(path) from error
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise SwmodelError(
-            f"{path} could not be written: {error.strerror}; free space on the disk, or give another folder. The "
-            "records so far are safe."
-        ) from error
+        arrays, about = store.description()
+        if not about.keys() & {"checksum", "restart_slot"}:
+            raise DataError(f"{store.path} is not a restart of swmodel; give the store that `restart` of a run names.")
+        if (checksum := about.pop("checksum", None)) is not None:
+            intact = checksum == checksum_of(arrays, about)
+        else:
+            digests = [value for value in about.values() if re.fullmatch("[0-9a-f]{64}", str(value))]
+            intact = about.get("restart_format") == 1 and not digests
+    except (AttributeError, TypeError, ValueError):  # the checksum is not that of these objects
+        intact = False
+    if not intact:
+        raise DataError(
+            f"{store.path} is damaged: its zarr.json does not match its checksum; resume from an older restart."
+        )
+    return arrays, about
+
+
+def open_store(path: Path, grid: Grid | None = None, verify: bool = True) -> Restart:
+    """The Restart in a store, whose arrays are read by windows when they are used.
+
+    With `verify`, a store that may have no checksum leads to a warning.
+
+    Raises:
+        DataError: if it cannot be read, is newer than this swmodel, or of another grid.
+    """
+    store = ZarrStore(path)
+    store.recover()
+    arrays, about = description_of(store)
+    if about["restart_format"] > STORE_FORMAT:
+        raise DataError(f"{path} has format {about['restart_format']}, and this swmodel reads up to {STORE_FORMAT}.")
+    if verify and about["restart_format"] < STORE_FORMAT:
+        logging.getLogger("swmodel").warning(
+            "%s is of an older swmodel, whose stores had no checksum: damage to its zarr.json may go unnoticed", path
+        )
+    described = json.loads(about["grid_description"])
+    if grid is not None:
+        check_grid(path, described, json.loads(metadata.describe_grid(grid)))
+    found = {name: StoredChunks(store, name, array, int(about["restart_slot"])) for name, array in arrays.items()}
+    return Restart(found, about["restart_scalars"], about, described)

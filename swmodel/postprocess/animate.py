@@ -10,8 +10,9 @@ import xarray as xr
 from matplotlib.animation import FFMpegWriter, PillowWriter
 
 from ..errors import PlotError
+from ..runtime.paths import replacing
 from . import style
-from .files import label, mesh_of, replacing, seconds, stamp, start_of
+from .files import label, mesh_of, seconds, stamp, start_of
 from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
 from .style import draw_storms, storms_of
 
@@ -58,7 +59,7 @@ def animate(
         title = axes.set_title("")
         colorbar_right_of(axes, image, label(dataset[variable]))
         try:
-            with replacing(path) as part, writer.saving(page, str(part), DOTS_PER_INCH):
+            with replacing(path, path.suffix) as part, writer.saving(page, str(part), DOTS_PER_INCH):
                 for k in range(len(time)):
                     image.set_data(drawable(dataset, mesh, variable, k))
                     title.set_text(stamp(time[k], start, time[-1]))

@@ -75,18 +75,6 @@ def undamaged(paths: Sequence[pathlib.Path]) -> Iterator[None]:
         raise PlotError(f"plot: {names} is damaged ({error}); give a file that a run has written whole.") from error
 
 
-@contextlib.contextmanager
-def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A path next to `path` to write to, which becomes `path` at the end; after an error `path` is as it was before."""
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        with contextlib.suppress(OSError):  # it has its new name, or was never made
-            part.unlink()
-
-
 def _with_names(dataset):
     """Index gauges by their names, as in `dataset.sel(gauge="Lisbon")`; in files CF requires numbers."""
     if "gauge_name" not in dataset.variables:

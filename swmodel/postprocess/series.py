@@ -3,7 +3,7 @@
 Observed series are a folder of files, one a gauge. The reader is that of the model's misfits and inversions, so that
 all take the same observations (observed/folder.py).
 
-High-water marks are compared with the largest levels of a run, from its file of maxima or extremes. A mark is the
+High-water marks are compared with the largest levels of a run, from its file of maxima or the like. A mark is the
 height that water has reached at a place: its level [m above the zero of the run's levels], or its depth above the
 ground [m]. The model's height is that of the nearest cell that was wet within `reach` cells of the mark; marks without
 such a cell were not reached. With O_i observed and M_i modelled heights, of marks that were reached,
@@ -30,7 +30,8 @@ import xarray as xr
 from ..errors import DataError, PlotError
 from ..observed.folder import read_folder
 from ..observed.marks import nearest_cell, read_marks
-from .files import analysis_begins, driving, nodal_latitude, open_output, replacing, seconds, start_of, undamaged
+from ..runtime.paths import replacing
+from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
 from .inundation import film_of, has_finer_bed, inundation, nodes_of_bed
 from .scores import Rules, Series, scores, table
 from .tides import waves_of
@@ -224,7 +225,7 @@ def marks(
     """Compare the high-water marks of a table with the largest levels in an output file.
 
     Args:
-        path: of a file that [output.maxima] or [output.extremes] has written.
+        path: of a file that has `maximum_elevation`, as [output.maxima] writes it.
         table: CSV or netCDF with x and y, or longitude and latitude on the sphere, and elevation_m or depth_m
             (observed/marks.py).
         reach: cells from a mark within which water counts.

@@ -30,7 +30,8 @@ from numpy.typing import ArrayLike
 from ..errors import DataError, PlotError, SwmodelError
 from ..grids.grid import CIRCLE
 from ..grids.levees import read_levees
-from .files import RAISED, Mesh, experiment_of, replacing, start_of
+from ..runtime.paths import replacing
+from .files import RAISED, Mesh, experiment_of, start_of
 
 if TYPE_CHECKING:
     from ..forcing.cyclones import Cyclone
@@ -194,7 +195,7 @@ def save(figure: Figure, path: pathlib.Path) -> pathlib.Path:
     if suffix not in known:
         raise PlotError(f"save: {path} does not end in a format that can be drawn; use .png, .pdf or .svg.")
     try:
-        with replacing(path) as part:
+        with replacing(path, path.suffix) as part:
             figure.savefig(part, dpi=_DPI)
     except OSError as error:
         raise PlotError(f"save: {path} cannot be written ({error.strerror or error}); name another file.") from error

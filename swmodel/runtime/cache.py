@@ -27,10 +27,10 @@ import os
 import platform
 import re
 import shutil
-import socket
 import stat
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -109,7 +109,7 @@ def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so")
         found = find(what, how, suffix)  # by another process, in the meantime
         if found is not None:
             return found
-        _remove_stale()
+        paths.remove_remains(folder())
         return keep(what, how, write, suffix, to_disk=True)
 
 
@@ -145,14 +145,14 @@ def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_dis
     Without `to_disk` the file is not synchronised. It may be damaged if the machine fails soon after, and is then made
     again.
     """
-    with tempfile.TemporaryDirectory(prefix=_prefix(os.getpid()), dir=folder()) as name:
-        with PROCESS.cleanup(lambda: shutil.rmtree(name, ignore_errors=True)):
-            target = Path(name, f"made.{suffix}")
-            write(target)
-            if to_disk:
-                paths.to_disk(target)
-            path = folder() / f"{what}.{how}.{_checksum(target)}.{suffix}"
-            target.replace(path)
+    with paths.temporary(folder() / f"{what}.{how}.{threading.get_ident()}") as place:
+        place.mkdir()
+        target = place / f"made.{suffix}"
+        write(target)
+        if to_disk:
+            paths.to_disk(target)
+        path = folder() / f"{what}.{how}.{_checksum(target)}.{suffix}"
+        target.replace(path)
     return path
 
 
@@ -174,23 +174,6 @@ def prune(suffix: str, most: float) -> None:
 
 def _checksum(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()[:CHECKSUM]
-
-
-def _prefix(process):
-    return f"making-{socket.gethostname()}-{process}-"
-
-
-def _remove_stale():
-    """Remove incomplete files of processes of this host that have ended."""
-    start = _prefix("")[:-1]
-    for path in folder().glob(f"{start}*"):
-        process = path.name.removeprefix(start).split("-")[0]
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
-            shutil.rmtree(path, ignore_errors=True)
-        except (ValueError, OSError):
-            continue
 
 
 @functools.cache

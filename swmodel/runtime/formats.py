@@ -34,7 +34,7 @@ class Format:
         pattern: a regular expression on the first bytes of a file; of a netCDF file on "netCDF", the names of its
             variables and "groups:" with the names of its groups.
         contents: of its files, "faults", "grid", "coast", "track", "tide", "gauge", "altimeter" or "".
-        remedy: how a reader of such contents gets them.
+        remedy: how a reader of such contents gets them; that of REMEDIES unless given.
     """
 
     name: str
@@ -44,28 +44,23 @@ class Format:
     remedy: str = ""
 
 
-_ROWS = "write a row for each subfault to a CSV table; docs/questions.md lists its columns"
-_GDAL = "gdal_translate -of netCDF makes netCDF of it"
-_TRACK = "give it as `track` of a [[forcing]] with type = 'cyclone'"
-_GAUGE = "put it into the folder of observations, where records of gauges are read"
-_TRACKS = "give it as `file` of a track_misfit, or of observations along tracks"
+REMEDIES = {
+    "faults": "write a row for each subfault to a CSV table; docs/questions.md lists its columns",
+    "grid": "gdal_translate -of netCDF makes netCDF of it",
+    "coast": "give it as `polygons` of the mask of a [bathymetry]",
+    "track": "give it as `track` of a [[forcing]] with type = 'cyclone'",
+    "gauge": "put it into the folder of observations, where records of gauges are read",
+    "altimeter": "give it as `file` of a track_misfit, or of observations along tracks",
+}
 _NAMES = r'"?(x|lon|longitude)"?[ \t,]+"?(y|lat|latitude)"?[ \t,]+"?z"?'
 _NUMBER, _GAP = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", r"[ \t]*[ \t,][ \t]*"
 FORMATS = (
-    Format("srcmod", "a slip model of SRCMOD", r"(?m)FINITE-SOURCE RUPTURE MODEL|^% *EventTAG", "faults", _ROWS),
-    Format(
-        "usgs", "a slip model of the USGS (.param)", r"\A#(Total number of f|F)ault_segment", "faults", _ROWS
-    ),
-    Format("usgs_geojson", "a slip model of the USGS in GeoJSON", r'(?s)\A\s*\{.*"Feature.*"slip"', "faults", _ROWS),
-    Format("coops_json", "a JSON file of levels of CO-OPS", r'(?s)\A\s*\{.*"(t|message)"\s*:\s*"', "gauge", _GAUGE),
-    Format(
-        "ioc_json", "a JSON file of levels of the IOC",
-        r'\A\s*\[\s*\{(?=[^}]*"stime")(?=[^}]*"slevel")', "gauge", _GAUGE,
-    ),
-    Format(
-        "geojson", "a GeoJSON file", r'(?s)\A\s*\{.*"(FeatureCollection|Feature)"', "coast",
-        "give it as `polygons` of the mask of a [bathymetry]",
-    ),
+    Format("srcmod", "a slip model of SRCMOD", r"(?m)FINITE-SOURCE RUPTURE MODEL|^% *EventTAG", "faults"),
+    Format("usgs", "a slip model of the USGS (.param)", r"\A#(Total number of f|F)ault_segment", "faults"),
+    Format("usgs_geojson", "a slip model of the USGS in GeoJSON", r'(?s)\A\s*\{.*"Feature.*"slip"', "faults"),
+    Format("coops_json", "a JSON file of levels of CO-OPS", r'(?s)\A\s*\{.*"(t|message)"\s*:\s*"', "gauge"),
+    Format("ioc_json", "a JSON file of levels of the IOC", r'\A\s*\[\s*\{(?=[^}]*"stime")(?=[^}]*"slevel")', "gauge"),
+    Format("geojson", "a GeoJSON file", r'(?s)\A\s*\{.*"(FeatureCollection|Feature)"', "coast"),
     Format("json", "a JSON file", r'\A\s*\{\s*"'),
     Format(
         "sift", "a table of unit sources of SIFT", r"\A(?=[^\n]*\bname\b)(?=[^\n]*\blongitude_deg\b)[^\n]*\bdepth_km\b",
@@ -80,47 +75,38 @@ FORMATS = (
         "dtopo", "a GeoClaw file of the motion of the sea floor (dtopo)", r"\A\s*\d+\s+mx\s+\d+\s+my\s+\d+\s+mt\b",
         "faults", "file of [source] reads it",
     ),
-    Format("ascii_grid", "an ASCII grid", r"(?i)\A\s*(ncols\s+\d|\d+(\.\d*)?(e\+?\d+)?\s+(mx|ncols)\b)", "grid", _GDAL),
-    Format("surfer", "a Surfer grid", r"\ADS(AA|BB|RB)", "grid", _GDAL),
-    Format("tiff", "a TIFF file", r"\A(II[*+]\x00|MM\x00[*+])", "grid", _GDAL),
+    Format("ascii_grid", "an ASCII grid", r"(?i)\A\s*(ncols\s+\d|\d+(\.\d*)?(e\+?\d+)?\s+(mx|ncols)\b)", "grid"),
+    Format("surfer", "a Surfer grid", r"\ADS(AA|BB|RB)", "grid"),
+    Format("tiff", "a TIFF file", r"\A(II[*+]\x00|MM\x00[*+])", "grid"),
     Format("grib", "a GRIB file", r"\AGRIB", "grid", "cdo -f nc copy makes netCDF of it"),
-    Format("hdf4", "an HDF4 file", r"\A\x0e\x03\x13\x01", "grid", _GDAL),
+    Format("hdf4", "an HDF4 file", r"\A\x0e\x03\x13\x01", "grid"),
     Format(
         "owi", "a file of winds or pressures of OWI", r"(?i)\A\s*(OWI WWS|Oceanweather)", "",
         "give it as `file` of a wind or air_pressure",
     ),
-    Format("hurdat2", "a file of tracks of HURDAT2", r"\A[A-Z]{2}\d{6},[^,\n]*, *\d+,", "track", _TRACK),
-    Format("ibtracs_csv", "a CSV file of IBTrACS", r"\ASID,SEASON,", "track", _TRACK),
-    Format("jma", "a file of best tracks of JMA", r"\A66666 +\d{4} ", "track", _TRACK),
-    Format("atcf", "a file of ATCF tracks", r"\A[A-Z]{2}, *\d\d, *\d{10},", "track", _TRACK),
+    Format("hurdat2", "a file of tracks of HURDAT2", r"\A[A-Z]{2}\d{6},[^,\n]*, *\d+,", "track"),
+    Format("ibtracs_csv", "a CSV file of IBTrACS", r"\ASID,SEASON,", "track"),
+    Format("jma", "a file of best tracks of JMA", r"\A66666 +\d{4} ", "track"),
+    Format("atcf", "a file of ATCF tracks", r"\A[A-Z]{2}, *\d\d, *\d{10},", "track"),
     Format(
-        "coops_csv", "a CSV file of levels of CO-OPS",
-        r'\A"?Date( Time, (Water Level|Prediction)|","?Time \()', "gauge", _GAUGE,
+        "coops_csv", "a CSV file of levels of CO-OPS", r'\A"?Date( Time, (Water Level|Prediction)|","?Time \()', "gauge"
     ),
-    Format("ioc", "a table of levels of the IOC", r'\A([^\n<]*\n){0,3}"?Time \(UTC\)"?[\t,;]', "gauge", _GAUGE),
-    Format("dart", "a text of DART", r"\A#?Y+ +MM DD hh mm ss T +HEIGHT", "gauge", _GAUGE),
-    Format(
-        "uhslc_csv", "a CSV file of levels of UHSLC",
-        r"\A\d{4}, *\d\d?, *\d\d?,( *\d\d?,)? *-?\d+\r?\n", "gauge", _GAUGE,
-    ),
+    Format("ioc", "a table of levels of the IOC", r'\A([^\n<]*\n){0,3}"?Time \(UTC\)"?[\t,;]', "gauge"),
+    Format("dart", "a text of DART", r"\A#?Y+ +MM DD hh mm ss T +HEIGHT", "gauge"),
+    Format("uhslc_csv", "a CSV file of levels of UHSLC", r"\A\d{4}, *\d\d?, *\d\d?,( *\d\d?,)? *-?\d+\r?\n", "gauge"),
     Format(
         "uhslc_dat", "a .dat file of levels of UHSLC",
-        r"\A\d{3}[A-Za-z][^\n]{40}\d{4}[ -][^\n]{5,10}[NS] [ \d]{6}[EW] ", "gauge", _GAUGE,
+        r"\A\d{3}[A-Za-z][^\n]{40}\d{4}[ -][^\n]{5,10}[NS] [ \d]{6}[EW] ", "gauge",
     ),
-    Format(
-        "uhslc", "a netCDF file of levels of UHSLC",
-        r"\AnetCDF (?=.*\bsea_level\b).*\brecord_id\b", "gauge", _GAUGE,
-    ),
+    Format("uhslc", "a netCDF file of levels of UHSLC", r"\AnetCDF (?=.*\bsea_level\b).*\brecord_id\b", "gauge"),
     Format(
         "altimeter_tracks", "a file of altimeter tracks of CMEMS",
-        r"\AnetCDF (?=.*\blatitude\b).*\bsla_(un)?filtered\b", "altimeter", _TRACKS,
+        r"\AnetCDF (?=.*\blatitude\b).*\bsla_(un)?filtered\b", "altimeter",
     ),
-    Format(
-        "swot_l2", "a swath of SWOT, level 2", r"\AnetCDF (?=.*\blatitude\b).*\bssha?_karin\b", "altimeter", _TRACKS
-    ),
+    Format("swot_l2", "a swath of SWOT, level 2", r"\AnetCDF (?=.*\blatitude\b).*\bssha?_karin\b", "altimeter"),
     Format(
         "ssha", "a file of levels ssha, as of SWOT, level 3",
-        r"\AnetCDF (?=.*\blatitude\b).*\bssha(_(un)?filtered|_noiseless|_unedited|_smoothed)?\b", "altimeter", _TRACKS,
+        r"\AnetCDF (?=.*\blatitude\b).*\bssha(_(un)?filtered|_noiseless|_unedited|_smoothed)?\b", "altimeter",
     ),
     Format(
         "tpxo", "a file of TPXO, with real and imaginary parts", r"(?i)\AnetCDF .*\b[huv]re\b.*\b[huv]im\b", "tide",
@@ -131,10 +117,7 @@ FORMATS = (
         "grid", "`ncks -G : -g GROUP in.nc out.nc` takes one of them out",
     ),
     Format("netcdf", "a netCDF file", r"\AnetCDF"),
-    Format(
-        "shapefile", "a shapefile", r"\A\x00\x00\x27\x0a", "coast",
-        "give it as `polygons` of the mask of a [bathymetry]",
-    ),
+    Format("shapefile", "a shapefile", r"\A\x00\x00\x27\x0a", "coast"),
     Format("image", "an image", r"\A(\x89PNG|\xff\xd8\xff|GIF8)"),
     Format("pdf", "a PDF document", r"\A%PDF"),
     Format("zip", "an archive, as .zip, .xlsx and .npz", r"\APK\x03\x04"),
@@ -146,7 +129,7 @@ FORMATS = (
     Format("binary", "a binary file of unknown format", r"\x00"),
     Format(
         "xyz", "a table of x, y and elevation",
-        rf"(?i)\A(#[^\n]*\n)*({_NAMES}\s*\n)?\s*{_NUMBER}({_GAP}{_NUMBER}){{2}}[ \t]*\r?\n", "grid", _GDAL,
+        rf"(?i)\A(#[^\n]*\n)*({_NAMES}\s*\n)?\s*{_NUMBER}({_GAP}{_NUMBER}){{2}}[ \t]*\r?\n", "grid",
     ),
     Format(
         "txyz", "a table of time, x, y and uplift (dtopo of type 1)",
@@ -187,7 +170,8 @@ def check_format(path: str | os.PathLike, readable: Collection[str], wanted: str
         return ""
     if form.name in readable:
         return form.name
-    remedy = form.remedy if form.remedy and contents in ("", form.contents) else "give such a file"
+    remedy = form.remedy or REMEDIES.get(form.contents, "")
+    remedy = remedy if remedy and contents in ("", form.contents) else "give such a file"
     raise DataError(f"{path} is {form.words}, and not {wanted}; {remedy}.")
 
 

@@ -4,15 +4,22 @@
 output may be an input of its run or another output. Files that exist are compared by device and inode, so that links
 are followed and hard links are recognised. Other files are compared by their real paths. The run may still have to make
 a folder of such a path, as in output/../depth.nc.
+
+`replacing` is the one way in which files get their content: it is written under another name, and renamed when it is
+complete. `take_place` is its last step, which folders have, too.
 """
 
 import contextlib
+import glob
 import os
+import shutil
+import socket
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..errors import ConfigError, DataError
+from .signals import PROCESS
 
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, of Linux
 
@@ -137,6 +144,82 @@ def bytes_in(path: Path) -> int:
     """The size of a file, or of all files of a folder such as a Zarr store."""
     parts = path.rglob("*") if path.is_dir() else [path]
     return sum(part.stat().st_size for part in parts if part.is_file())
+
+
+@contextlib.contextmanager
+def replacing(path: Path, suffix: str = "", *, durable: bool = True, earlier: Path | None = None) -> Iterator[Path]:
+    """A path next to `path` for a file that takes its place if the block succeeds; after an error `path` is unchanged.
+
+    Args:
+        path: the path of the file.
+        suffix: that of the path in the block, for programs that choose a format by it.
+        durable, earlier: as for `take_place`.
+    """
+    remove_remains(path.parent, glob.escape(path.name))
+    with temporary(path, suffix) as new:
+        yield new
+        take_place(new, path, durable=durable, earlier=earlier)
+
+
+@contextlib.contextmanager
+def temporary(path: Path, suffix: str = "") -> Iterator[Path]:
+    """A path next to `path`; a file or folder there is removed after the block, and if a signal ends the process."""
+    new = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.part{suffix}")
+    try:
+        with PROCESS.cleanup(lambda: remove(new)):
+            yield new
+    finally:
+        remove(new)
+
+
+def take_place(new: Path, path: Path, *, durable: bool = True, earlier: Path | None = None) -> None:
+    """Give a complete file or folder the name `path`.
+
+    A file is replaced in one step. A folder, or what gets the name `earlier`, is renamed first; after a kill between
+    the two steps there is nothing at `path`, and both are next to it.
+
+    Args:
+        new: the path of the file or folder.
+        path: its name from now on.
+        durable: whether it survives a loss of power.
+        earlier: the name of what was at `path` until now, which is removed unless this is given.
+    """
+    if durable and new.is_file():
+        to_disk(new)
+    is_folder, before = path.is_dir(), earlier or path.with_name(f".{path.name}.old")
+    if earlier is not None or is_folder:
+        remove(before)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(path, before)
+    os.replace(new, path)
+    if durable:
+        with contextlib.suppress(OSError):  # not every file system can sync a folder
+            to_disk(path.parent)
+    if earlier is None and is_folder:
+        remove(before)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if there is one that can be removed."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_remains(folder: Path, name: str = "*") -> None:
+    """Remove what processes of this host that no longer exist have left as a `temporary` in a folder.
+
+    Args:
+        folder: the folder.
+        name: a pattern of the names that the files or folders would have got.
+    """
+    for left in glob.glob(f"{glob.escape(str(folder))}/.{name}.{glob.escape(socket.gethostname())}.*.part*"):
+        try:
+            os.kill(int(left.rpartition(".part")[0].rpartition(".")[2]), 0)
+        except ProcessLookupError:
+            remove(Path(left))
+        except (ValueError, OSError):
+            continue
 
 
 def to_disk(path: str | Path) -> None:

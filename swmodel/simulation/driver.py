@@ -1,16 +1,20 @@
 """The host loop of a run, of one grid or of nested ones: chunks of steps, and between them what a step cannot do.
 
 Output that is due is gathered between chunks, and written by a thread while the next chunk is computed
-(output/writing.py). A chunk ends at the next step at which something is due (output, a forcing record, the end), and
+(output/schedule.py). A chunk ends at the next step at which something is due (output, a forcing record, the end), and
 after about a second. Snapshots of every few steps are kept on the device until then (snapshots.py). Ranks agree on
 signals, blow-ups and the length of the next chunk between chunks, in one reduction on the host. No rank leaves a chunk
 early.
 """
 
+import collections
 import contextlib
 import dataclasses
+import shlex
+import statistics
 import time as clock
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, cast
 
 import jax
@@ -18,14 +22,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import LONGEST_CHUNK
+from ..dynamics.boundaries import OpenBoundary
+from ..dynamics.clock import Time
 from ..errors import BlowUp, ConfigError, Interrupted, SwmodelError
+from ..fields.field import Value
+from ..fields.methods import is_shipped
+from ..fields.parts import name_of
+from ..fields.state import replace
+from ..models.ensemble import Ensemble
 from ..output.products.base import Watcher
 from ..output.running import Run
-from ..runtime.signals import PROCESS, WRITING, SignalMonitor
+from ..runtime.compilation import jit
+from ..runtime.signals import GRACE, PROCESS, WRITING, SignalMonitor
 from ..stepping.implicit import Implicit
-from .program import Carry, advance, start_carry
+from .program import Carry, Health, advance, invalid_cells, start_carry
 from .progress import reporter
-from .stopping import Health, diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -48,6 +59,47 @@ class Grid:
     run: Run
     monitors: tuple[Health, dict[str, Watcher]]
     carry: Carry
+
+
+LEAST_SECONDS, MOST_SECONDS = 1.0, 5.0  # of the steps of a chunk; a run responds to signals between chunks
+SHARE = 0.2  # of a chunk's time that its fixed cost may take, if MOST_SECONDS suffice for that
+
+
+class Pace:
+    """The number of steps that take about LEAST_SECONDS, or longer if a chunk has a cost c that no step adds to.
+
+    The time of a chunk of n steps is c + n s. Two chunks of which one has at least twice as many steps give c. When
+    none of the recent ones has, the next one has twice as many, or half as many after a long one: one chunk that was
+    slow for another reason would otherwise be mistaken for a step's time for ever, and chunks stay short. The step's
+    time s is the median over recent chunks. The steps of a chunk take c (1 - SHARE) / SHARE, and so the fixed cost
+    about SHARE of the time, within LEAST_SECONDS to MOST_SECONDS and up to LONGEST_CHUNK steps.
+
+    The time of output does not count, nor does the first chunk, during which the program is compiled. Neither slow
+    output nor one slow chunk therefore shortens the next ones.
+    """
+
+    def __init__(self) -> None:
+        self.steps, self._warm = 8, False
+        self._fixed = 0.0  # [s], c
+        self._recent: collections.deque[tuple[int, float]] = collections.deque(maxlen=5)
+
+    def measure(self, count: int, seconds: float) -> int:
+        """The length of the next chunk [steps] after one of `count` steps that took `seconds`."""
+        if not self._warm:
+            self._warm = True
+            return self.steps
+        self._recent.append((count, seconds))
+        (fewest, short), (most, long) = min(self._recent), max(self._recent)
+        if unlike := most >= 2 * fewest:
+            fixed = short - (long - short) / (most - fewest) * fewest
+            self._fixed = min(max(fixed, 0.0), *(took for _, took in self._recent))
+        step = statistics.median((took - self._fixed) / n for n, took in self._recent)
+        wanted = min(max(LEAST_SECONDS, self._fixed * (1.0 - SHARE) / SHARE), MOST_SECONDS) / max(step, 1e-9)
+        if not unlike and seconds < 2.0 * LEAST_SECONDS:
+            wanted = max(wanted, 2.0 * count)
+        elif not unlike:
+            wanted = min(wanted, count // 2 or 2)
+        return max(int(min(wanted, self.steps * 4, LONGEST_CHUNK)), 1)
 
 
 class Driver:
@@ -229,3 +281,128 @@ class Driver:
             outer, run = self.outer, self.grids[""].run
             message = f"{signal.name} stopped the run at step {outer.step} ({outer.time:g} s)."
             raise Interrupted(f"{message} {how_to_continue(outer, run)}", signal)
+
+
+# -- why a run stopped, and how to continue it -----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def stoppable(kept: Callable[[str], str]) -> Iterator[tuple[SignalMonitor, ThreadPoolExecutor]]:
+    """(the monitor of signals, an executor that reads records ahead) of a run that signals may stop.
+
+    Args:
+        kept: gives the sentence on what is kept, from the name of the signal.
+    """
+    with (
+        SignalMonitor() as signals,
+        PROCESS.ending_with(kept),
+        PROCESS.graceful(GRACE),
+        ThreadPoolExecutor(1, "records") as reader,
+    ):
+        yield signals, reader
+
+
+def diagnosis(
+    simulation: "Simulation",
+    step: int,
+    member: int,
+    layer: int,
+    row: int,
+    column: int,
+    thickness: float,
+    courant: float,
+) -> str:
+    """A sentence on why a run stopped, where, and what to do; collective.
+
+    Args:
+        simulation: the Simulation.
+        step, member: the first step at which the state was invalid, and the member of an ensemble, else 0.
+        layer: the number of the layer, 0 at the top.
+        row, column: the cell of the whole grid.
+        thickness: h there [m].
+        courant: the CFL number there.
+    """
+    x, y = simulation.model.grid.x_centres[column], simulation.model.grid.y_centres[row]
+    whose = "" if simulation.model.members is None else f" of {cast(Ensemble, simulation.model).name(member)}"
+    when = f"stopped at step {step} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}){whose} "
+    if not (np.isfinite(thickness) and np.isfinite(courant)):
+        what = "the elevation or the velocity is not finite"
+        remedy = "use a shorter time step, or more viscosity or drag"
+        if wrong := _parts_not_finite(simulation, member):
+            what += f", as the values of {' and '.join(wrong)} are not finite for a finite flow"
+            remedy = "correct its code, or its parameters"
+    elif courant > 1.0:
+        what = f"the flow crosses {courant:.3g} cells a step"
+        remedy = "use a shorter time step, or more viscosity or drag"
+    elif thickness < (least := simulation.model.least_thickness):
+        what = f"the water is only {thickness:.2f} m deep, and less than {least:g} m"
+        if simulation.model.layers is not None:
+            what = f"layer {layer + 1} from the top is only {thickness:.2f} m thick, and less than {least:g} m"
+            remedy = "make it thicker at rest, or use more viscosity, drag or a weaker forcing"
+        elif simulation.model.film is None:
+            what += " cannot be computed without wetting and drying"
+            remedy = "raise the minimum depth of the bathymetry, or make the cell land"
+        else:
+            what += " ends a run with this least_thickness"
+            remedy = "leave it out, since with wetting cells may fall dry"
+    else:
+        what, remedy = "a tracer is not finite", "use a shorter time step, or more diffusion"
+    return f"The run {when}{what}; {remedy}."
+
+
+def progress_clause(simulation: "Simulation", first: int) -> str:
+    """A clause on how far a run that began at step `first` has come, if a chunk takes longer than a signal allows."""
+    if simulation.step == first:
+        return "before its first steps were computed"
+    return f"after step {simulation.step} ({simulation.time:g} s), as the next steps took more than {GRACE:g} s"
+
+
+def how_to_continue(simulation: "Simulation", run: Run | None = None) -> str:
+    """Sentences that name this run's newest restart, else the one from which it was resumed, else how to start again.
+
+    Args:
+        simulation: the Simulation.
+        run: the Run of its files, or None if they have not been opened.
+    """
+    hint = "No restart was written." if run is None else run.restart_hint()
+    if hint.startswith("The newest"):
+        return hint
+    if simulation.resumed_from is not None:
+        again = f"swmodel resume {shlex.quote(str(simulation.resumed_from))}"
+        return f"{hint} Continue from the restart that this run began with: {again}"
+    return hint if PROCESS.again is None else f"{hint} Start again with: {PROCESS.again(overwrite=True)}"
+
+
+def _parts_not_finite(simulation, member):
+    """Names of the user's own parts that are not finite for the last state, with 0 in place of infinity; collective."""
+    model, state, step = simulation.model, simulation.state, simulation.step
+    if model.members is not None:
+        _, model, state = model.each(state)[member]
+    parts = *model.open_boundaries, *model.terms
+    own = [k for k, part in enumerate(parts) if not is_shipped(type(part))]
+
+    def finite(dynamics, state):
+        equations = dynamics.prepare()
+        time = Time(step, dt=jnp.asarray(simulation.dt, state.eta.dtype), exact_dt=simulation.dt)
+        state = state.map(lambda x: jnp.nan_to_num(x, posinf=0.0, neginf=0.0))
+        flow = replace(equations, open_boundaries=()).flow(state, time)
+
+        def values(part) -> tuple[Value, ...]:
+            if isinstance(part, OpenBoundary):
+                memory = {name: flow.state[name] for name in equations.boundary_names}
+                levels = [layer.eta for layer in flow.layers]
+                return part.fill(flow.u, flow.v, flow.eta, equations, time, time, memory, levels=levels)
+            part = part.at(time)
+            return *part(flow, time), part.continuity(flow, time) if part.changes_elevation else 0.0
+
+        parts = *equations.open_boundaries, *equations.terms
+        return [
+            jnp.array([jnp.isfinite(cast(jax.Array, getattr(x, "data", x))).all() for x in values(parts[k])]).all()
+            for k in own
+        ]
+
+    if not own:
+        return []
+    dynamics = model.interval(simulation.halo, step, simulation.dt, simulation.stages)
+    tiles = simulation.communicator.tiles(jit(simulation.communicator.spmd(finite))(dynamics, state)).values()
+    return [name_of(parts[k]) for k, each in zip(own, zip(*tiles)) if simulation.communicator.agree(not all(each))]

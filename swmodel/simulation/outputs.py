@@ -3,8 +3,10 @@
 The rules that the arguments of Simulation and of its methods are checked by.
 """
 
+import importlib
 import inspect
 import math
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self, cast
@@ -30,23 +32,31 @@ from ..fields.parameters import (
     check_arguments,
     refuse,
 )
-from ..fields.parts import as_pytree
-from ..output.products.base import Product, Samples, Trial
-from ..output.products.drifters import Drifters
-from ..output.products.extremes import Extremes
+from ..fields.parts import as_pytree, shipped_parts
+from ..fields.state import pytree
+from ..output import products
+from ..output.products.base import Product, ProductOutput, Sample, Samples, rows_by_name
 from ..output.products.gauges import GaugeOutput, Gauges, depth_at
-from ..output.products.harmonics import Harmonics
-from ..output.products.maxima import Maxima
-from ..output.products.means import Means
-from ..output.products.product_output import ProductOutput, rows_by_name
 from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput
 from ..output.products.spectra import SpectraOutput
-from ..output.running import RestartOutput
+from ..output.running import RestartOutput, ZarrRestartOutput
 from ..output.schedule import AbstractSimulation
-from ..output.zarr_output import ZarrFieldOutput, ZarrRestartOutput
+from ..output.zarr_fields import ZarrFieldOutput
 from ..output.zarr_store import is_store
 from ..runtime import memory
 from .program import read_once
+
+
+@pytree
+class Trial:
+    """The arrays of a Product's `start` and `add`, for their shapes."""
+
+    product: Product
+
+    def of(self, sample: Sample) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """(arrays before, and after a sample)."""
+        sums = self.product.start(sample.state)
+        return sums, {**sums, **self.product.add(sums, sample)}
 
 
 class NetcdfName(FileName):
@@ -222,12 +232,6 @@ class Outputs(AbstractSimulation):
                 what = f"an array of shape {np.shape(x)} at {row.position!r}"
                 raise ConfigError(f"{who}.finish: {row.name} is {what}; give one of shape {shape} at 'h', 'u' or 'v'.")
 
-    drifters = _adding(Drifters)
-    extremes = _adding(Extremes)
-    harmonics = _adding(Harmonics)
-    maxima = _adding(Maxima)
-    means = _adding(Means)
-
     def spectra(self, path: str | Path, every: float | None = None, transfers: bool = True) -> Self:
         """Write spectra of energy and enstrophy, and transfers, to `path`, at the start and every `every` seconds."""
         rules = {"path": NetcdfName(), "every": EVERY, "transfers": Flag()}
@@ -253,3 +257,9 @@ class Outputs(AbstractSimulation):
                 f"{path} is to be written every {every:g} s, and a step takes {self.dt:g} s; write less often."
             )
         return every
+
+
+for _module in pkgutil.iter_modules(products.__path__, f"{products.__name__}."):
+    importlib.import_module(_module.name)
+for _name, _product in shipped_parts(Product).items():  # Simulation.means and the like
+    setattr(Outputs, _name, _adding(_product))

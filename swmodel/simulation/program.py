@@ -1,84 +1,138 @@
-"""The compiled program of a run: a number of steps, between which watchers and Health see the state.
+"""The compiled program of a run: a number of steps, between which watchers and Health see the state."""
 
-The number of steps in the next call of the compiled program (a chunk).
-"""
-
-import collections
 import contextlib
 import dataclasses
 import functools
 import math
 import operator
-import statistics
 import time as clock
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ..defaults import LONGEST_CHUNK
+from ..defaults import LEAST_THICKNESS
 from ..dynamics.clock import Time
 from ..dynamics.system import System
 from ..errors import TileError
 from ..fields.field import Count
-from ..fields.state import State, pytree
+from ..fields.state import State, pytree, static
+from ..fields.variables import in_layer
+from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
 from ..output.products.base import Arrays, Reader, Sample, Watcher
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import is_native, on_tiles, pack_state, step_loop
 from ..stepping.steps import History, Monitor, StepLoop, no_monitor, steps_of
-from .stopping import Assessment, Health
 
 if TYPE_CHECKING:
     from .simulation import Simulation
 
-LEAST_SECONDS, MOST_SECONDS = 1.0, 5.0  # of the steps of a chunk; a run responds to signals between chunks
-SHARE = 0.2  # of a chunk's time that its fixed cost may take, if MOST_SECONDS suffice for that
-
-
-class Pace:
-    """The number of steps that take about LEAST_SECONDS, or longer if a chunk has a cost c that no step adds to.
-
-    The time of a chunk of n steps is c + n s. Two chunks of which one has at least twice as many steps give c. When
-    none of the recent ones has, the next one has twice as many, or half as many after a long one: one chunk that was
-    slow for another reason would otherwise be mistaken for a step's time for ever, and chunks stay short. The step's
-    time s is the median over recent chunks. The steps of a chunk take c (1 - SHARE) / SHARE, and so the fixed cost
-    about SHARE of the time, within LEAST_SECONDS to MOST_SECONDS and up to LONGEST_CHUNK steps.
-
-    The time of output does not count, nor does the first chunk, during which the program is compiled. Neither slow
-    output nor one slow chunk therefore shortens the next ones.
-    """
-
-    def __init__(self) -> None:
-        self.steps, self._warm = 8, False
-        self._fixed = 0.0  # [s], c
-        self._recent: collections.deque[tuple[int, float]] = collections.deque(maxlen=5)
-
-    def measure(self, count: int, seconds: float) -> int:
-        """The length of the next chunk [steps] after one of `count` steps that took `seconds`."""
-        if not self._warm:
-            self._warm = True
-            return self.steps
-        self._recent.append((count, seconds))
-        (fewest, short), (most, long) = min(self._recent), max(self._recent)
-        if unlike := most >= 2 * fewest:
-            fixed = short - (long - short) / (most - fewest) * fewest
-            self._fixed = min(max(fixed, 0.0), *(took for _, took in self._recent))
-        step = statistics.median((took - self._fixed) / n for n, took in self._recent)
-        wanted = min(max(LEAST_SECONDS, self._fixed * (1.0 - SHARE) / SHARE), MOST_SECONDS) / max(step, 1e-9)
-        if not unlike and seconds < 2.0 * LEAST_SECONDS:
-            wanted = max(wanted, 2.0 * count)
-        elif not unlike:
-            wanted = min(wanted, count // 2 or 2)
-        return max(int(min(wanted, self.steps * 4, LONGEST_CHUNK)), 1)
-
-
 T = TypeVar("T")
+Assessment: TypeAlias = tuple[jax.Array, ...]
+"""The arrays of Health.start."""
+GetState: TypeAlias = Callable[[], State]
+GetUplift: TypeAlias = Callable[[], jax.Array | None]
 Packed: TypeAlias = tuple[State, History]
 Monitored: TypeAlias = tuple[Assessment, dict[str, Arrays], jax.Array, State | tuple]
 """(health, watched) of a Carry, the number of the step whose state is kept, and this state."""
 FEW = 8  # steps between samples of watchers that are called between parts of a chunk
 CHECK = 24  # steps, or whole periods near that, after which Health checks the state; twice as many ahead of a sample
+
+
+@pytree
+class Health:
+    """A check of the state, which takes a fifth of a step or less; `in_parts` has the steps at which it is made.
+
+    Attributes:
+        dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
+        linear: whether the model is linear.
+        least: the smallest thickness with which a run continues [m].
+    """
+
+    dt_per_dx: Any
+    dt_per_dy: Any
+    linear: bool = static()
+    least: float = static(default=LEAST_THICKNESS)
+
+    @staticmethod
+    def of(model: ShallowWater | Ensemble, dt: float) -> "Health":
+        """The Health of a model's tiles for steps of `dt` [s]."""
+
+        def make(rank):
+            box = model.decomposition.box(rank)
+            metrics = model.grid.metrics(np.arange(box.j0, box.j1))
+            share = model.core.zonal_share(model.grid.y_centres[box.j0 : box.j1, None])
+            per_x, per_y = (dt / np.maximum(metrics[name], 1e-30) for name in ("dx_u", "dy_v"))
+            per_x, per_y = (np.asarray(x, model.dtype) for x in (per_x * share, per_y))
+            return Health(per_x, per_y, model.linear, model.least_thickness)
+
+        return model.communicator.place(make)
+
+    @staticmethod
+    def start() -> Assessment:
+        """(first invalid step or -1, flat index of layer and cell, h [m] and CFL number there), each of shape (1,)."""
+        return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
+
+    def assess(
+        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
+    ) -> Assessment:
+        """The arrays of `start` after a check of the State; the first invalid step is kept.
+
+        Args:
+            carry: the arrays so far.
+            get_state: returns the State. It is called a second time to locate an invalid cell, because an array that is
+                passed to that branch would be copied in each check.
+            dynamics: the System on tiles, of which H at rest is 0 on land that is never wet.
+            uplift: returns the rise of the sea floor [m], or None.
+            step: the number of the step.
+        """
+
+        def cell_values():
+            state, rise = get_state(), uplift()
+            layers, count = dynamics.layers, dynamics.layer_count
+            bottom = dynamics.depth - (0.0 if rise is None else rise)
+            u, v, eta = ([state[in_layer(name, k)] for k in range(count)] for name in ("u", "v", "eta"))
+            heights, excess = ([bottom], eta) if layers is None else (layers.rest(bottom), layers.excess(eta))
+            thickness = [jnp.where(dynamics.depth != 0, a + b, jnp.inf) for a, b in zip(heights, excess)]
+            courant = [jnp.abs(a) * self.dt_per_dx + jnp.abs(b) * self.dt_per_dy for a, b in zip(u, v)]
+            finite = [jnp.isfinite(sum((state[name] for name in state.others), x + state.eta)) for x in courant]
+            joined = (x[0] if count == 1 else jnp.stack(x) for x in (finite, thickness, courant))
+            valid, thickness, courant = joined
+            if not self.linear:  # a linear model's amplitudes are arbitrary
+                valid = valid & (thickness >= self.least) & (courant <= 1.0)
+            return valid, thickness, courant
+
+        def is_valid():  # XLA vectorises sums along columns and shares them among threads, but not logical operations
+            valid, _, courant = cell_values()
+            return jnp.all(jnp.sum(jnp.where(valid, 0.0, 1.0).astype(courant.dtype), axis=-2) == 0.0)
+
+        def diagnosis():
+            valid, thickness, courant = cell_values()
+            place = jnp.argmin(valid.reshape(-1))[None].astype(jnp.int32)
+            values = (x.reshape(-1)[place].astype(old.dtype) for x, old in zip((thickness, courant), carry[2:]))
+            return jnp.full_like(carry[0], step), place, *values
+
+        # The cell is located only in an invalid state, since that takes ten times as long as the check.
+        return jax.lax.cond(~is_valid() & (carry[0][0] < 0), diagnosis, lambda: carry)
+
+
+def invalid_cells(simulation: "Simulation", health: Assessment) -> list[tuple]:
+    """[(step, member, layer, row, column, thickness, CFL number)] of the first invalid cell of each tile and member.
+
+    Args:
+        simulation: the Simulation.
+        health: the arrays of Health after a chunk of steps.
+    """
+    found, layers = [], simulation.model.layer_count
+    for rank, arrays in simulation.communicator.tiles(health).items():
+        box = simulation.model.decomposition.box(rank)
+        for member, (step, place, thickness, courant) in enumerate(zip(*(np.ravel(x).tolist() for x in arrays))):
+            layer, row, column = (int(x) for x in np.unravel_index(place, (layers, *box.shape)))
+            found += [(step, member, layer, box.j0 + row, box.i0 + column, thickness, courant)] if step >= 0 else []
+    return found
 
 
 @pytree

@@ -13,12 +13,12 @@ from ..dynamics.system import System
 from ..dynamics.transported import Passage
 from ..errors import ConfigError
 from ..fields.parameters import MOST, check_arguments
-from ..fields.state import State
+from ..fields.state import State, pytree
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..models.engine import arrays_if_loops_fail
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
-from ..output.products.base import Reader, Shown, Watcher
+from ..output.products.base import Reader, Sample, Watcher
 from ..output.resuming import restored
 from ..output.running import Run
 from ..output.schedule import Output
@@ -28,16 +28,23 @@ from ..stepping.loop import engine_of, pack_state, unpack_state
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History, start_history
-from .driver import Driver
+from .driver import Driver, Pace
 from .outputs import RULES, SECONDS, STEPS, Outputs
-from .program import Carry, Pace, fastest_stages, read_once
+from .program import Carry, Health, fastest_stages, read_once
 from .progress import duration
-from .stopping import Health
 
 if TYPE_CHECKING:
     from ..nests.family import Family
 
 T = TypeVar("T")
+
+
+@pytree
+class Shown:
+    """A watcher that returns the State as files hold it."""
+
+    def of(self, sample: Sample) -> State:
+        return sample.shown
 
 
 class Simulation(Outputs):

@@ -8,7 +8,6 @@ the graph is at the end.
 import dataclasses
 import os
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..runtime.cache import digest
+from ..runtime.paths import replacing
 from .expressions import Layout, Strips
 from .graph import At, Graph
 from .native.library import (
@@ -270,7 +270,6 @@ def write_source(folder: str | Path, graph: Graph, dtypes: tuple) -> Path:
     text = commented_source(graph, dtypes)
     text += f"\n// The graph of this loop; * marks values that are kept for several cells.\n//\n{listing}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".tmp", delete=False) as file:  # ranks share a name
-        file.write(text)
-    os.replace(file.name, path)
+    with replacing(path, durable=False) as new:  # ranks share a name
+        new.write_text(text)
     return path

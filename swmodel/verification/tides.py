@@ -30,6 +30,7 @@ from ..dynamics.system import System
 from ..fields.field import Value
 from ..fields.state import State
 from ..forcing.constituents import EQUILIBRIUM
+from ..output.products.harmonics import Harmonics
 from ..stepping.steps import History
 from .case import Case, Mark, Outcome, Panel
 from .channels import G, T, amplitude_and_phase
@@ -129,7 +130,7 @@ def harmonic_error() -> float:
             grid, 1.0, gravity=1e-9, linear=True, dissipation=(Given(sw.Tide(PUT_IN, start=START)),)
         )
         made = sw.Simulation(model, model.at_rest(), Exact(dt=1200.0), start=START)
-        return made.harmonics(folder / "tide.nc", tuple(PUT_IN), begin=86400.0)
+        return made.product(folder / "tide.nc", Harmonics(tuple(PUT_IN), begin=86400.0))
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

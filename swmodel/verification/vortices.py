@@ -34,6 +34,7 @@ from ..dynamics.clock import Time
 from ..dynamics.cores import Discretisation
 from ..dynamics.layer import LayerFlow
 from ..fields.field import Value
+from ..output.products.drifters import Drifters
 from ..runtime.compilation import jit
 from ..stepping.loop import integrate
 from .case import SQUARES, Case, Flow, Mark, Outcome, Panel, Twin, convergence, on_points
@@ -264,8 +265,8 @@ def closure(n: int) -> tuple[float, Panel]:
     steps = int(1.2 * 2 * np.pi * max(RADII) * radius / (0.35 * SPEED * DRIFTER_STEP))
     with tempfile.TemporaryDirectory() as folder:
         simulation = sw.Simulation(model, state, sw.RK4(DRIFTER_STEP))
-        releases = [(x, (0.5 * n + 0.5) * VORTEX_CELL) for x in middle]
-        simulation.drifters(Path(folder) / "drifters.nc", DRIFTER_STEP, releases).run(steps=steps)
+        drifters = Drifters(DRIFTER_STEP, [(x, (0.5 * n + 0.5) * VORTEX_CELL) for x in middle])
+        simulation.product(Path(folder) / "drifters.nc", drifters).run(steps=steps)
         with xr.open_dataset(Path(folder) / "drifters.nc") as dataset:
             tracks = dataset["x"].values + 1j * dataset["y"].values
     found = [_closure(track, complex(*centre)) for track in tracks]

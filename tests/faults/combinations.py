@@ -181,7 +181,7 @@ class End:
 
     @classmethod
     def of(cls, folder):
-        from swmodel.output.opening import opened
+        from swmodel.output.resuming import opened
 
         path = next(folder.glob("restart.*"))
         arrays = {}

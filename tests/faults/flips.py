@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from swmodel.errors import DataError
-from swmodel.output.opening import opened
+from swmodel.output.resuming import opened
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 20  # [s] for reading one file

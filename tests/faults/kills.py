@@ -12,8 +12,8 @@ import signal
 import time
 
 from swmodel.errors import SwmodelError
-from swmodel.output.restart import read_restart
 from swmodel.runtime import launch
+from tests.restarts import read_restart
 
 from .harness import Budget, Started, differences, foreign, straight, unreadable, write_case
 from .harness import contents as contents_of

@@ -8,9 +8,8 @@ import pytest
 from swmodel.grids.grid import CartesianGrid
 from swmodel.output import restart
 from swmodel.output.metadata import describe_grid
-from swmodel.output.opening import STORE_FORMAT
-from swmodel.output.restart import write_restart
-from swmodel.output.zarr_store import ZarrStore, array_metadata, checksum_of
+from swmodel.output.zarr_store import STORE_FORMAT, ZarrStore, array_metadata, checksum_of
+from tests.restarts import write_restart
 
 from . import flips
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swmodel.output.restart import read_restart
 from swmodel.runtime import launch
+from tests.restarts import read_restart
 from tests.selection import now
 
 from .harness import ROOT, Started, straight, write_case

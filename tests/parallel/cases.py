@@ -15,8 +15,7 @@ from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import traffic
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launchers import launched_ranks
-from swmodel.simulation.program import advance, start_carry
-from swmodel.simulation.stopping import Health
+from swmodel.simulation.program import Health, advance, start_carry
 from swmodel.stepping.loop import pack_state
 
 NX, NY = 13, 11

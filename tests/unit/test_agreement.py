@@ -16,8 +16,7 @@ from swmodel.output.products.base import Sampler
 from swmodel.output.products.gauges import Gauges
 from swmodel.output.products.maxima import Maxima
 from swmodel.parallel import SerialCommunicator
-from swmodel.simulation.program import Carry, advance
-from swmodel.simulation.stopping import Health
+from swmodel.simulation.program import Carry, Health, advance
 from swmodel.stepping.loop import pack_state
 
 SENDING = "shift all_to_all_ranks sum_of_ranks broadcast_from_root gather_tiles scatter_tiles maximum_of_ranks".split()

@@ -10,7 +10,7 @@ from swmodel.cli import main
 from swmodel.config import load, member_drafts, read
 from swmodel.errors import ConfigError
 from swmodel.models.random_fields import SmoothNoise
-from swmodel.output.restart import read_restart
+from tests.restarts import read_restart
 
 HUMP = """\
 run = {title = "A hump", until = "10 min"}

@@ -9,7 +9,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.errors import ConfigError, DataError
 from swmodel.output.products.snapshots import fields_of_tiles
-from swmodel.output.writing import Writer
+from swmodel.output.schedule import Writer
 
 LENGTH, DEPTH, SPEED, HEIGHT = 400e3, 100.0, 20.0, 150.0  # [m], [m], [m s-1], [Pa]
 K = 2.0 * np.pi / LENGTH

@@ -13,9 +13,8 @@ from swmodel.fields.field import Field, HaloError, difference_x, mean_x, mean_xy
 from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit, lowering_for
-from swmodel.simulation.program import advance, start_carry
+from swmodel.simulation.program import Health, advance, start_carry
 from swmodel.simulation.simulation import Simulation
-from swmodel.simulation.stopping import Health
 from swmodel.stencils import Slot, evaluate, evaluate_storing, native
 from swmodel.stencils.derivatives import tangent
 from swmodel.stencils.expressions import Layout, Source, lift, stored

@@ -17,7 +17,7 @@ from swmodel.output.products.gauges import Gauges, depth_at
 from swmodel.output.products.maxima import Maxima
 from swmodel.output.schedule import nearest_steps
 from swmodel.parallel import Decomposition, SerialCommunicator
-from swmodel.simulation.stopping import Health
+from swmodel.simulation.program import Health
 from tests.selection import later
 
 PLANE = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))

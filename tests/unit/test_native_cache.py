@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -131,10 +132,11 @@ def test_what_a_killed_process_left_is_removed(kept):
     kept.mkdir(parents=True, mode=0o700)
     gone = subprocess.Popen(["true"])
     gone.wait()
-    for process in (gone.pid, os.getpid()):
-        (kept / f"{cache._prefix(process)}abc").mkdir()
+    mine, left = (kept / f".abc.{socket.gethostname()}.{process}.part" for process in (os.getpid(), gone.pid))
+    for folder in (mine, left):
+        folder.mkdir()
     compiled()
-    assert {path.name for path in kept.iterdir() if path.is_dir()} == {f"{cache._prefix(os.getpid())}abc"}
+    assert {path.name for path in kept.iterdir() if path.is_dir()} == {mine.name}
 
 
 def test_without_a_compiler_what_another_node_has_made_is_found(kept, compiler, monkeypatch):

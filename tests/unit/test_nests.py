@@ -20,6 +20,8 @@ from swmodel.nests.edges import Edges
 from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
+from swmodel.output.resuming import opened
+from swmodel.output.running import RestartOutput
 from swmodel.stencils.native import why_not
 from swmodel.stepping.loop import step_loop
 from tests.selection import later
@@ -360,6 +362,45 @@ def test_a_restart_continues_bit_for_bit(with_dye, stepper, tmp_path):
     with netCDF4.Dataset(tmp_path / "gauges.nc") as file:
         np.testing.assert_allclose(np.diff(file["time"][:]), stepper.dt / with_dye.total_steps("harbour"))
         assert 0.5 < file["dye"][:].min() < file["dye"][:].max() < 1.0  # concentrations, near the top of the bump
+
+
+class Killed(BaseException):
+    """In the place of SIGKILL."""
+
+
+@pytest.mark.parametrize("kind", ["nc", "zarr"])
+@pytest.mark.parametrize("killed_at", [4, 6])
+def test_a_run_killed_between_the_restarts_of_two_grids_continues_from_those_of_one_time(
+    with_dye, kind, killed_at, tmp_path, monkeypatch
+):
+    """Before the second or the third restart of the outermost grid, when that of the nest has been written."""
+    paths = {name: tmp_path / f"restart_{name}.{kind}" for name in with_dye.names}
+
+    def run(until, resumed=False):
+        simulation = sw.NestedSimulation(with_dye, with_dye.states(eta=nested.bump), AB2, overwrite=True)
+        for name, path in paths.items():
+            simulation[name].restart(path, every=4.0)
+        if resumed:
+            simulation.resume(paths)
+            assert simulation.outer.step == killed_at - 2
+        return simulation.run(until=until)
+
+    whole, write = run(16.0), RestartOutput.write
+
+    def killing(output, simulation):
+        if not simulation.nest and simulation.step == killed_at:
+            raise Killed
+        write(output, simulation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RestartOutput, "write", killing)
+        with pytest.raises(Killed):
+            run(16.0)
+    assert opened(paths["harbour"]).scalars["step"] == killed_at * with_dye.total_steps("harbour")
+    resumed = run(16.0, resumed=True)
+    for name, state in whole.items():
+        for field, values in state:
+            np.testing.assert_array_equal(values, resumed[name][field])
 
 
 def test_records_are_the_states_of_their_steps_on_every_grid(with_dye, tmp_path):

@@ -9,10 +9,10 @@ import pytest
 import swmodel as sw
 from swmodel.errors import ConfigError, DataError, Interrupted, SwmodelError
 from swmodel.output import records
-from swmodel.output.restart import read_restart
 from swmodel.runtime.paths import check_apart
 from swmodel.simulation.simulation import Simulation
 from tests.gridded import write_axes
+from tests.restarts import read_restart
 from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))

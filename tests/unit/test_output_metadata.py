@@ -5,7 +5,7 @@ import pytest
 
 from swmodel.fields.variables import VARIABLES
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
-from swmodel.output.metadata import axes, reach_of_water, shape, topology, variable_attributes
+from swmodel.output.metadata import grid_variables, reach_of_water, shape, topology, variable_attributes
 
 PLANE, SPHERE = CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4)), SphericalGrid(4, 3, (0.0, 8.0), (10.0, 16.0))
 
@@ -47,7 +47,7 @@ def test_faces_of_a_direction_with_walls_are_one_more_than_its_cells(periodic, r
     grid = CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4), periodic)
     sizes = {position: shape(grid, position) for position in "huvq"}
     assert sizes == {"h": (3, 4), "u": (3, columns), "v": (rows, 4), "q": (rows, columns)}
-    found = {name: (values, attributes) for name, (values, attributes, _) in axes(grid).items()}
+    found = {name: (values, attributes) for name, (_, attributes, values) in grid_variables(grid).items()}
     assert [found[name][0].size for name in ("xh", "xq", "yh", "yq")] == [4, columns, 3, rows]
     for axis, n in (("x", 4), ("y", 3)):
         centres, (faces, attributes) = found[f"{axis}h"][0], found[f"{axis}q"]

@@ -25,7 +25,6 @@ from swmodel.grids.grid import CartesianGrid, SphericalGrid  # noqa: E402
 from swmodel.models.shallow_water import ShallowWater  # noqa: E402
 from swmodel.output.metadata import continued_attributes  # noqa: E402
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
-from swmodel.output.restart import write_restart  # noqa: E402
 from swmodel.postprocess import (  # noqa: E402
     budgets,
     cgrid,
@@ -44,6 +43,7 @@ from swmodel.postprocess.series import read_gauges, read_observations  # noqa: E
 from swmodel.runtime.compilation import jit  # noqa: E402
 from swmodel.simulation.simulation import Simulation  # noqa: E402
 from swmodel.stepping.explicit import AB2  # noqa: E402
+from tests.restarts import write_restart  # noqa: E402
 
 RADIUS = 6.371e6
 START = "seconds since 2011-03-11 05:46:23"

@@ -11,7 +11,7 @@ from swmodel.config import read
 from swmodel.config.assembly import assemble, model_of
 from swmodel.config.studies import transformed_of
 from swmodel.errors import ConfigError, DataError
-from swmodel.output.restart import write_restart
+from tests.restarts import write_restart
 from tests.selection import later
 from tests.studies import BASIN, BUMP, FIELDS, GAUGES, PATCH, TWIN
 

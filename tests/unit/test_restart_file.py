@@ -16,8 +16,9 @@ from swmodel.errors import DataError, SwmodelError
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output import replacing
 from swmodel.output import restart as module
-from swmodel.output.restart import Layout, read_restart, write_restart, write_restart_parts
+from swmodel.output.restart import Layout, write_restart_parts
 from swmodel.parallel.decomposition import Decomposition, row_blocks
+from tests.restarts import read_restart, write_restart
 
 GRID = SphericalGrid(13, 11, (120.0, 180.0), (15.0, 60.0))
 SCALARS = {"step": 2**40 + 1, "dt": 0.1, "stepper": "AB3", "linear": True, "start": "2011-03-11", "none": ""}
@@ -239,7 +240,7 @@ def test_a_run_killed_at_any_moment_leaves_a_whole_restart(tmp_path):
         import sys
         import numpy as np
         from swmodel.grids.grid import CartesianGrid
-        from swmodel.output.restart import write_restart
+        from tests.restarts import write_restart
         grid = CartesianGrid(300, 300, (0.0, 1.0), (0.0, 1.0))
         for step in range(100000):
             write_restart(sys.argv[1], grid, {"eta": np.full((4, 300, 300), float(step))}, {"step": step})

@@ -19,9 +19,8 @@ from swmodel.parallel.halo import Sides, exchange, without_padding
 from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launch import LaunchError
-from swmodel.simulation.program import advance, start_carry
+from swmodel.simulation.program import Health, advance, start_carry
 from swmodel.simulation.simulation import Simulation
-from swmodel.simulation.stopping import Health
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.parallel.test_drifters import written

@@ -12,9 +12,9 @@ import xarray as xr
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, Interrupted
 from swmodel.fields.state import replace
-from swmodel.output.products.product_output import ProductOutput
-from swmodel.output.restart import read_restart
+from swmodel.output.products.base import ProductOutput
 from swmodel.simulation.simulation import Simulation
+from tests.restarts import read_restart
 from tests.selection import now
 
 NX, NY = 8, 6

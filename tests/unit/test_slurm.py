@@ -13,8 +13,8 @@ import netCDF4
 import numpy as np
 import pytest
 
-from swmodel.output.restart import read_restart
 from swmodel.runtime import launch
+from tests.restarts import read_restart
 from tests.studies import BOX
 
 pytestmark = pytest.mark.verify  # tests of the repository, and not of the model

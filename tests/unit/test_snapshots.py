@@ -11,7 +11,7 @@ import swmodel as sw
 from swmodel.errors import BlowUp
 from swmodel.output.products import snapshots
 from swmodel.output.products.snapshots import MOST_RECORDS
-from swmodel.output.writing import MOST_WRITES
+from swmodel.output.schedule import MOST_WRITES
 from swmodel.simulation import driver
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))

@@ -12,15 +12,16 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import SwmodelError
-from swmodel.output import netcdf, writing
+from swmodel.output import netcdf, running
 from swmodel.output.products import snapshots
-from swmodel.output.restart import read_restart, write_restart_parts
+from swmodel.output.restart import write_restart_parts
 from swmodel.output.running import Run
-from swmodel.output.writing import Writer
+from swmodel.output.schedule import Writer
 from swmodel.runtime.signals import LOCK, ExitGuard
 from swmodel.simulation import driver
-from swmodel.simulation.program import LONGEST_CHUNK, SHARE, Pace
+from swmodel.simulation.driver import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
+from tests.restarts import read_restart
 from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
@@ -287,8 +288,8 @@ def test_records_show_no_memory_of_the_state(tmp_path, stepper):
     mine = [np.asarray(x) for x in (run.state.eta, run.state.u)]
     assert not any(np.shares_memory(array, other) for array in record.values() for other in mine)
     array = np.arange(4.0)
-    assert writing.owned(array) is array and writing.owned(None) is None
-    assert not np.shares_memory(writing.owned(array[1:]), array)
+    assert running.owned(array) is array and running.owned(None) is None
+    assert not np.shares_memory(running.owned(array[1:]), array)
 
 
 # -- how long chunks are -----------------------------------------------------------------------------------------------

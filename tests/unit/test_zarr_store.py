@@ -2,14 +2,18 @@
 
 import datetime
 import os
+import shutil
+import socket
 
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel.errors import DataError
-from swmodel.output import zarr_store
+from swmodel.output import earlier
+from swmodel.output.running import RestartOutput
 from swmodel.output.zarr_store import ZarrStore, array_metadata
+from swmodel.runtime.paths import remove
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e3), (0.0, 5e3))
 ARRAY = array_metadata((3,), (3,), "f8", ("x",), {})
@@ -30,7 +34,7 @@ def test_whenever_it_is_killed_while_one_takes_the_place_of_another_one_of_them_
     """Before each of the calls that change the folder."""
     path, count = tmp_path / "r.zarr", [0]
     old = store(path, "old")
-    new = old.next_to_it()
+    new = old.next_to_it({"a": ARRAY})
     new.commit({"a": ARRAY}, {"value": "new"})
 
     def killing(function):
@@ -43,7 +47,7 @@ def test_whenever_it_is_killed_while_one_takes_the_place_of_another_one_of_them_
         return call
 
     with monkeypatch.context() as patched:
-        for module, name in ((os, "rename"), (zarr_store.shutil, "rmtree")):
+        for module, name in ((os, "rename"), (os, "replace"), (shutil, "rmtree")):
             patched.setattr(module, name, killing(getattr(module, name)))
         try:
             old.replace_by(new)
@@ -52,7 +56,8 @@ def test_whenever_it_is_killed_while_one_takes_the_place_of_another_one_of_them_
     found = ZarrStore(path)
     found.recover()
     assert found.description()[1]["value"] == ("old" if calls < 2 else "new")
-    found.remove_remains()
+    for left in (found.aside, earlier(path)):
+        remove(left)
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.zarr"]
 
 
@@ -62,11 +67,24 @@ def test_chunks_of_restarts_are_on_disk_before_the_store_says_that_they_are(tmp_
     monkeypatch.setattr(os, "replace", lambda a, b: (order.append(str(b)), replace(a, b)))
     model = sw.ShallowWater(GRID, 50.0, linear=True, engine="arrays")
     sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0)).restart(tmp_path / "r.zarr").run(steps=1)
-    chunk = next(
-        k for k, name in enumerate(order) if "/state_u/c/" in name and name.endswith(f"/.0.{os.getpid()}.part")
-    )
+    part = f"{socket.gethostname()}.{os.getpid()}.part"
+    chunk = next(k for k, name in enumerate(order) if "/state_u/c/" in name and name.endswith(f"/.0.{part}"))
     described = next(k for k, name in enumerate(order) if name.endswith(".r.zarr.new/zarr.json"))
     assert chunk < described
+
+
+def test_a_new_run_does_not_take_what_a_killed_one_left_for_its_restart(tmp_path, monkeypatch):
+    path = tmp_path / "r.zarr"
+    store(ZarrStore(path).aside, "complete")
+
+    def killed(output, simulation):
+        raise Killed
+
+    monkeypatch.setattr(RestartOutput, "finish", killed)
+    model = sw.ShallowWater(GRID, 50.0, linear=True, engine="arrays")
+    with pytest.raises(Killed):
+        sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0)).restart(path).run(steps=1)
+    assert not path.exists() and not ZarrStore(path).aside.exists()
 
 
 def test_what_has_not_changed_is_not_described_again(tmp_path):

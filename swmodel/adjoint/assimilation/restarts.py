@@ -19,8 +19,8 @@ import numpy as np
 from ...errors import DataError
 from ...models.shallow_water import ShallowWater
 from ...output.fingerprint import ROUNDING, Difference, differences, explained
-from ...output.opening import opened_together
 from ...output.restart import write_restart_together
+from ...output.resuming import opened_together
 
 GROUPS = ("initial", "stepper", "length", "method", "controls", "observations")  # in addition to those of fingerprints
 TOLERANCE = 1e-3  # of an observation's standard deviation: the rounding of a twin's run on another number of ranks

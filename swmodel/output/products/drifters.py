@@ -40,8 +40,7 @@ from .. import Claim, definitions, metadata
 from ..metadata import Attribute
 from ..records import Opening, RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
-from .base import Arrays, Product, Sample, Samples, derived
-from .product_output import ProductOutput
+from .base import Arrays, Product, ProductOutput, Sample, Samples, derived
 
 __all__ = ["DrifterFile", "DrifterOutput", "Drifters"]
 

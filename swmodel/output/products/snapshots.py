@@ -267,15 +267,13 @@ class FieldOutput(SnapshotOutput):
         whole: dict[str, Any] = {name: simulation.model.gather(tile) for name, tile in tiles.items()}
         for k, step in enumerate(steps) if simulation.communicator.is_root else ():
             fields = {name: records[k] for name, records in whole.items()}
-            write = functools.partial(self._append, step * simulation.dt, fields)
+            write = functools.partial(self._append, step * simulation.dt, fields.items())
             self.submit(write, sum(x.nbytes for x in fields.values()))
 
     def _append(self, seconds, fields):
-        if self.part is not None:
-            part, is_whole = self.part, isinstance(fields, Mapping)
-            pairs = fields.items() if is_whole else fields
-            cut = ((name, part.cut(self.positions[name], array)) for name, array in pairs)
-            fields = dict(cut) if is_whole else cut
+        """Append a record of (name, array) of one field after another."""
+        if (part := self.part) is not None:
+            fields = ((name, part.cut(self.positions[name], array)) for name, array in fields)
         self.file.append(seconds, fields)
 
     def write(self, simulation: AbstractSimulation) -> None:

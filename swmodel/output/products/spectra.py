@@ -8,7 +8,7 @@ import numpy as np
 
 from ...diagnostics.spectra import Spectra
 from ...grids.grid import Grid
-from .. import Claim, definitions, metadata
+from .. import Claim, definitions
 from ..metadata import Attribute
 from ..records import Opening, RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
@@ -35,7 +35,7 @@ class SpectraFile(RecordFile):
         def define(dataset):
             _define_rings(dataset, spectra)
             for name in spectra.names:
-                _define_spectrum(dataset, name, spectra.about(name), opening.get("members"))
+                _define_spectrum(dataset, name, spectra.about(name))
 
         given = opening.get("attributes") or {}
         comment = "; ".join(map(str, filter(None, [COMMENT, given.get("comment")])))
@@ -64,8 +64,8 @@ def _define_rings(dataset, spectra):
     definitions.define(dataset, "wavenumber_bnds", ("wavenumber", "bnds"), {}, spectra.bounds)
 
 
-def _define_spectrum(dataset, name, attributes, members):
-    dimensions, sizes, more = metadata.of_members(members)
+def _define_spectrum(dataset, name, attributes):
+    dimensions, sizes, more = definitions.members_in(dataset)
     attributes = {**attributes, "cell_methods": "area: mean time: point", **more}
     dimensions, chunks = ("time", *dimensions, "wavenumber"), (1, *sizes, len(dataset.dimensions["wavenumber"]))
     definitions.define(dataset, name, dimensions, attributes, dtype="f8", chunks=chunks, compression=1)

@@ -16,7 +16,8 @@ import re
 from collections.abc import Sequence
 
 from ...errors import PlotError
-from ..files import experiment_of, kind_of, open_output, replacing, start_of, undamaged
+from ...runtime.paths import replacing
+from ..files import experiment_of, kind_of, open_output, start_of, undamaged
 from ..series import read_gauges, read_observations
 from . import sections
 from .frame import choice, filled

@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from ...runtime.paths import replacing
 from .. import style
-from ..files import replacing
 from .frame import Section, as_figure, as_image, as_table, filled, joined, keys_note, markup, moments
 
 COLUMNS, OBSERVED = 3, "#555555"
