@@ -19,7 +19,7 @@ from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from tests.derivatives import linearised
 
-from . import cases, test_tides
+from . import cases
 
 STEPS = 3
 
@@ -95,7 +95,7 @@ def spectral(engine, **options):
 
 def tides(**options):
     """Tides at open sides, the potential, attraction, a storm with its inverse barometer, and internal waves."""
-    tide = test_tides.tide(0.3, "M2", "K1")
+    tide = cases.tide(0.3, "M2", "K1")
     model = cases.sea(
         cases.sphere(),
         forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cases.cyclone()),

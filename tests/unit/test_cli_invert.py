@@ -90,23 +90,6 @@ def test_an_inversion_is_resumed_of_the_same_model_and_observations_only_unless_
 
 
 @pytest.mark.verify
-def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
-    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
-    keys = "method=descent", "decrease=1e-8", "uncertainty=1"
-    options = [part for key in keys for part in ("--set", f"inversion.{key}")]
-    status, printed, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=6")
-    assert status == 0 and "6 iterations were made" in printed, errors
-    status, printed, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=60", "--resume")
-    assert status == 0 and "resumed after 6 iterations" in printed, errors
-    with xr.open_dataset(folder / "inversion.nc") as found:
-        numbers, costs = found["loop_number"].values, found["loop_cost"].values
-        assert np.array_equal(numbers, np.arange(numbers.size)) and numbers[-1] > 20
-        assert np.all(np.diff(costs) < 0) and costs[-1] < 0.002 * costs[0]
-        truth, analysis = found["initial_eta_truth"].values, found["initial_eta_analysis"].values
-        assert np.sqrt(np.mean((analysis - truth) ** 2)) < 0.4 * np.sqrt(np.mean(truth**2))
-
-
-@pytest.mark.verify
 def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(study, command):
     """Sources that only rise have w log 2 where nothing is known; what was reported was a run without any source."""
     path, folder = study(BASIN, PATCH, "uplift_only = 0.5\n", GAUGES, TWIN)
@@ -204,19 +187,6 @@ def test_the_spread_at_withheld_gauges_is_their_actual_error_where_the_sources_c
     assert status == 0 and "the spread is too small" in errors.replace("\n", " ")
     with xr.open_dataset(tmp_path / "other" / "inversion.nc") as found:
         assert all(ratio > 1.6 for ratio in ratios_at_withheld_gauges(found).values())
-
-
-@pytest.mark.verify
-def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path):
-    records = tmp_path / "records"
-    for name in ("near", "far"):
-        write_series(records / f"{name}.csv", 0.1)
-    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
-    options = "--observations", records, "--set", "inversion.loops=1"
-    status, printed, errors = command("invert", path, "-o", folder, *options)
-    assert status == 0 and f"at 2 gauges, of {records}" in printed, errors
-    with xr.open_dataset(folder / "inversion.nc") as found:
-        assert "initial_eta_truth" not in found
 
 
 @pytest.mark.verify

@@ -9,7 +9,6 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.dynamics.clock import Coverage
 from swmodel.fields.state import replace
-from swmodel.parallel import make_communicator
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import _alike
@@ -139,22 +138,6 @@ def test_tangents_and_gradients_reach_every_record(make, engine, steps):
     assert (moved[0] - moved[1]) / 2e-4 == pytest.approx(float(slope), rel=1e-5)
     felt = np.abs(gradient[0]).max((1, 2))
     assert (felt > 0).all()  # only records that the run needs are in the Dynamics
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("engine", ["auto", "arrays"])
-def test_several_devices_give_the_run_and_gradient_of_one(engine):
-    results = []
-    for communicator in ("serial", make_communicator("sharded", (NY, NX), (2, 2))):
-        model, stepper = forced(engine, communicator=communicator), sw.AB2(10.0)
-        dynamics = model.dynamics(stepper, steps=STEPS)
-        of, weights = loss(model, sw.integrate, dynamics, stepper)
-        at = dynamics.terms[0].x.records, dynamics.uplift.records, model.at_rest().eta
-        program = jit(model.communicator.spmd(lambda *x, of=of: jax.value_and_grad(of, (0, 1, 2))(*x)))
-        value, gradient = program(*at, weights, dynamics)
-        results.append([float(value), *map(model.gather, gradient)])
-    for one, other in zip(*results):
-        np.testing.assert_allclose(other, one, rtol=0, atol=1e-11 * np.abs(one).max())
 
 
 def test_what_a_run_cannot_be_right_with_is_refused():

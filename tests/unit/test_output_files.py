@@ -429,6 +429,7 @@ def test_every_variable_is_named_after_its_position_and_direction():
                 )
                 for position, directions in words.items():
                     assert (directions[k] in text) == (along.get(name, row.position) == position), (name, about)
+                assert about["grid"] == "grid" and ("cell_measures" in about) == (row.position == "h")
                 assert about["location"] == {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}[row.position]
                 if "standard_name" in about and row.position in "uv":
                     assert directions_of(about["standard_name"]) == {words[row.position][k]}
