@@ -267,8 +267,7 @@ def test_mistakes_that_need_the_model(text, sentence, tmp_path, command):
 
 
 def test_commands_without_nests_say_so(command, sea):
-    status, _, err = command("explain", sea)
-    assert status == 2 and "add --set nest=[] to leave [[nest]] out here" in err
+    assert "add --set nest=[] to leave [[nest]] out here" in command.refused("explain", sea)
 
 
 def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):

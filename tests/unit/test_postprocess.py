@@ -974,8 +974,7 @@ def test_what_the_model_writes_is_read(tmp_path, periodic):
 def test_the_advice_at_land_is_to_draw_a_box_which_the_command_line_takes(tmp_path, command):
     path, drawn = tmp_path / "coast.nc", tmp_path / "a.png"
     output(nx=40, ny=40, eta=lambda t, x, y: np.where(x < 4e5, np.nan, np.cos(x / 1e5) + 0 * y)).to_netcdf(path)
-    status, _, errors = command("plot", path, "--kind", "spectrum")
-    assert status == 1 and "choose one at sea with --box X0 X1 Y0 Y1" in errors
+    assert "choose one at sea with --box X0 X1 Y0 Y1" in command.refused("plot", path, "--kind", "spectrum", status=1)
     assert command("plot", path, "--box", "5e5", "1e6", "0", "1e6", "-o", drawn)[0] == 0
     assert_drawn(drawn)
     with pytest.raises(PlotError, match="needs a file of fields, which .* writes; the ones given hold gauges"):
@@ -986,8 +985,7 @@ def test_the_advice_at_land_is_to_draw_a_box_which_the_command_line_takes(tmp_pa
 def test_the_command_line_prints_the_path_or_the_mistake(tsunami, tmp_path, command):
     assert command("plot", tsunami[1], "-o", tmp_path / "m.pdf")[:2] == (0, f"{tmp_path / 'm.pdf'}\n")
     assert (tmp_path / "m.pdf").read_bytes().startswith(b"%PDF")
-    status, _, errors = command("plot", tmp_path / "nothing.nc")
-    assert status == 1 and errors.startswith("error: open_output: ")
+    assert command.refused("plot", tmp_path / "nothing.nc", status=1).startswith("error: open_output: ")
 
 
 def test_without_cmocean_there_are_colour_maps_all_the_same(monkeypatch):

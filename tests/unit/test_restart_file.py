@@ -12,7 +12,7 @@ from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output import replacing
 from swmodel.output import restart as module
 from swmodel.output.restart import Layout, read_restart, write_restart, write_restart_parts
-from swmodel.parallel.decomposition import Decomposition, row_blocks
+from swmodel.parallel.decomposition import row_blocks
 
 GRID = SphericalGrid(13, 11, (120.0, 180.0), (15.0, 60.0))
 SCALARS = {"step": 2**40 + 1, "dt": 0.1, "stepper": "AB3", "linear": True, "start": "2011-03-11", "none": ""}
@@ -58,17 +58,6 @@ def test_a_restart_gives_back_every_bit(tmp_path, dtype):
         k: type(v) for k, v in SCALARS.items()
     }
     assert restart.attributes == ATTRIBUTES
-
-
-@pytest.mark.parametrize("layout", [(1, 1), (1, 2), (2, 2), (3, 2), (11, 13)])
-def test_every_layout_of_ranks_takes_its_tiles_of_the_same_state(path, layout):
-    restart, whole = read_restart(path, GRID), arrays_of("float64")["history_tendencies"]
-    decomposition = Decomposition(GRID.shape, layout)
-    rebuilt = np.full_like(whole, np.nan)
-    for rank in range(decomposition.size):
-        rows, columns = decomposition.tile(rank).slices
-        rebuilt[..., rows, columns] = restart.arrays["history_tendencies"][..., rows, columns]
-    assert rebuilt.tobytes() == whole.tobytes()
 
 
 def blocks_of(arrays, most):

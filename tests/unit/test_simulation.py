@@ -147,15 +147,6 @@ def test_another_time_step_or_stepper_starts_its_history_anew_and_says_so(tmp_pa
         np.testing.assert_allclose(seconds, arrived.squeeze())
 
 
-def test_resuming_with_too_long_a_step_is_refused(tmp_path):
-    run = simulation(tmp_path, model=CALM, every=1e9)
-    run.run(steps=3)
-    faster = simulation(tmp_path, model=CALM, stepper=sw.AB2(50.0), every=1e9)
-    faster.model = sw.ShallowWater(GRID, 4000.0)
-    with pytest.raises(ConfigError, match="over the limit"):
-        faster.resume(tmp_path / "restart.nc", force="depth")
-
-
 def test_maxima_that_an_earlier_run_did_not_watch_start_with_the_restart(tmp_path):
     hump = CALM.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
     plain = Simulation(CALM, hump, STEPPERS[0]).restart(tmp_path / "restart.nc")

@@ -161,19 +161,6 @@ def test_files_and_gauges_show_the_concentration(tmp_path):
         run.write(tmp_path / "other.nc", ("salt",))
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("stepper", [sw.AB2, sw.SemiImplicit], ids=lambda s: s.__name__)
-def test_restarts_hold_it_to_the_bit(tmp_path, stepper):
-    ocean = model()
-    straight = sw.Simulation(ocean, moving(ocean, dye=stripes), stepper(DT)).run(steps=8)
-    first = sw.Simulation(ocean, moving(ocean, dye=stripes), stepper(DT)).restart(tmp_path / "r.nc")
-    first.run(steps=4)
-    again = sw.Simulation(ocean, ocean.at_rest(), stepper(DT))
-    again.resume(tmp_path / "r.nc")
-    for (name, x), (_, y) in zip(again.run(steps=4), straight):
-        np.testing.assert_array_equal(x, y, err_msg=name)
-
-
 def test_a_restart_with_other_variables_is_refused(tmp_path):
     with_dye, plain = model(), model(tracers=())
     for ocean, name in ((with_dye, "dye.nc"), (plain, "plain.nc")):
