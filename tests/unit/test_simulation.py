@@ -159,14 +159,6 @@ def test_maxima_that_an_earlier_run_did_not_watch_start_with_the_restart(tmp_pat
 # -- safety ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_step_over_the_limit_is_refused_with_what_to_use():
-    sentence = (
-        r"time step of 200 s is over the limit of AB2: gravity waves: dt <= .* at \(5000, 5000\); use .* s or less"
-    )
-    with pytest.raises(ConfigError, match=sentence):
-        Simulation(CALM, CALM.at_rest(), sw.AB2(200.0))
-
-
 def test_a_run_that_is_no_longer_finite_writes_nothing_of_it(tmp_path):
     """Also where it fell ill between two looks and outputs were due at once."""
     run = simulation(tmp_path, model=CALM, every=30.0, state=CALM.state(u=0.1))
