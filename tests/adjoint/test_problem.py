@@ -134,7 +134,7 @@ def test_what_a_run_writes_over_is_its_own():
 @pytest.mark.verify
 def test_more_forcing_records_take_no_more_programs():
     def traces(times):
-        wind = sw.WindStress(x=cases.Records(times, 0.1 * np.ones((len(times), cases.NY, cases.NX))))
+        wind = sw.WindStress(x=sw.Records(times, 0.1 * np.ones((len(times), cases.NY, cases.NX))))
         model = sw.ShallowWater(cases.basin().grid, 100.0, forcing=(wind,), communicator="serial", engine="arrays")
         problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 12, Traced(), ["forcing.0.x"])
         Traced.traced.clear()

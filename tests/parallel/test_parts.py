@@ -37,12 +37,7 @@ class Part(NamedTuple):
     start: Callable[[Any], Any] = cases.start
 
 
-class Records:
-    """A concentration outside in time records."""
-
-    cycle = None
-    times = np.array([0.0, 20.0, 100.0])
-    values = 1.0 + 0.1 * np.stack([cases.random(seed) for seed in (7, 8, 9)])
+OUTSIDE = sw.Records([0.0, 20.0, 100.0], 1.0 + 0.1 * np.stack([cases.random(seed) for seed in (7, 8, 9)]))
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +103,7 @@ def with_closures(winds, **options):
 
 def with_tracers(winds, periodic="", **options):
     tracers = (
-        sw.Tracer("dye", diffusivity=lambda x, y: 5.0 + 0 * x, outside=Records(), source=1e-6),
+        sw.Tracer("dye", diffusivity=lambda x, y: 5.0 + 0 * x, outside=OUTSIDE, source=1e-6),
         sw.Tracer("ink", scheme=sw.Centred(), diffusivity=10.0, flux=1e-3),
     )
     sides = () if periodic else (sw.Flather(), sw.Sponge("east", width=3e4, rate=1e-4))

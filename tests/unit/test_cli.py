@@ -420,18 +420,11 @@ def test_an_interrupt_ends_a_command_at_once_and_says_so():
 
 @pytest.mark.verify
 @needs_mpi
-def test_two_ranks_say_one_sentence_about_a_wrong_key_and_both_fail(case):
-    code, out, err = finish(start("run", case, "--set", "stepper.dtt=3", ranks=2))
-    assert code == 2
-    assert (out + err).count("unknown key; did you mean 'dt'?") == 1
-
-
-@pytest.mark.verify
-@needs_mpi
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--set", "stepper.dt=900"], "over the limit of rk4"),
+        (["--set", "stepper.dtt=3"], "unknown key; did you mean 'dt'?"),
         later(["--communicator", "serial"], "overwrite the others' files"),
     ],
 )

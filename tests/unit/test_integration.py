@@ -24,22 +24,17 @@ def random(seed, *shape):
     return np.random.default_rng(seed).standard_normal((*shape, NY, NX))
 
 
-class Records:
-    def __init__(self, times, values, cycle=None):
-        self.times, self.values, self.cycle = times, values, cycle
-
-
 def forced(engine="arrays", **options):
     """Wind that repeats, a tide outside, a sea floor that moves: intervals of many lengths, and some of one length."""
-    rising = Records((0.0, 200.0), np.array([0.0, 1.0]))
-    wind = sw.WindStress(x=Records((0.0, 60.0, 110.0), random(6, 3), 180.0), y=rising)
+    rising = sw.Records((0.0, 200.0), np.array([0.0, 1.0]))
+    wind = sw.WindStress(x=sw.Records((0.0, 60.0, 110.0), random(6, 3), 180.0), y=rising)
     return sw.ShallowWater(
         GRID,
         DEPTH,
         coriolis=sw.FPlane(1e-4),
         forcing=(wind,),
         engine=engine,
-        boundaries=(sw.Flather("east", elevation=Records((30.0, 400.0), 0.1 * random(7, 2))),),
+        boundaries=(sw.Flather("east", elevation=sw.Records((30.0, 400.0), 0.1 * random(7, 2))),),
         source=sw.BottomMotion((0.0, 100.0, 200.0, 300.0), np.multiply.outer((0.0, 0.3, 0.7, 1.0), random(8))),
         **options,
     )
@@ -48,13 +43,13 @@ def forced(engine="arrays", **options):
 def two_intervals(**options):
     """Two intervals of a wind and of a sea floor that moves, which are few programs."""
     times, uplift = (0.0, 40.0, 120.0), sw.BottomMotion((0.0, 40.0, 120.0), random(8, 3))
-    wind = sw.WindStress(x=Records(times, random(6, 3)))
+    wind = sw.WindStress(x=sw.Records(times, random(6, 3)))
     return sw.ShallowWater(GRID, DEPTH, coriolis=sw.FPlane(1e-4), forcing=(wind,), source=uplift, **options)
 
 
 def regular(**options):
     """Records every four steps, from the first on: all intervals are alike."""
-    wind = sw.WindStress(x=Records(40.0 * np.arange(13), random(9, 13)))
+    wind = sw.WindStress(x=sw.Records(40.0 * np.arange(13), random(9, 13)))
     return sw.ShallowWater(GRID, DEPTH, forcing=(wind,), **options)
 
 

@@ -26,9 +26,7 @@ GAUGES = {"one": (3.3e4, 2.1e4), "two": (6.1e4, 4.7e4)}
 STEPPERS = (sw.AB3(10.0), sw.SSPRK3(10.0), sw.ForwardBackward(10.0))
 
 
-class Records:
-    times, cycle = (0.0, 230.0, 410.0), 500.0
-    values = np.random.default_rng(6).standard_normal((3, NY, NX))
+WIND = sw.Records((0.0, 230.0, 410.0), np.random.default_rng(6).standard_normal((3, NY, NX)), 500.0)
 
 
 def forced():
@@ -36,7 +34,7 @@ def forced():
         GRID,
         DEPTH,
         coriolis=sw.FPlane(1e-4),
-        forcing=(sw.WindStress(x=Records(), y=0.1),),
+        forcing=(sw.WindStress(x=WIND, y=0.1),),
         source=sw.BottomMotion((0.0, 37.0, 95.0), np.multiply.outer((0.0, 0.7, 1.0), UPLIFT)),
     )
 

@@ -695,15 +695,7 @@ def test_the_level_is_a_control_with_the_right_gradient():
     assert verdicts and not [str(verdict) for verdict in verdicts if not verdict.passed]
 
 
-EXPERIMENT = """\
-grid = {type = "cartesian", nx = 6, ny = 5, x = ["0 km", "60 km"], y = ["0 km", "50 km"]}
-bathymetry = {type = "flat", depth = 100.0}
-stepper = {type = "rk4"}
-run = {until = "1 h", start = 2008-09-08T06:00:00Z}
-[[boundary]]
-type = "flather"
-sides = "west"
-[boundary.elevation]
+LEVELLED = """\
 constituents.M2 = {amplitude = "0.5 m", phase = 40}
 level = "30 cm"
 anomaly = {file = "surge.csv"}
@@ -717,7 +709,7 @@ type = "box_energy"
 def test_a_file_gives_both_and_the_level_as_a_control(tmp_path):
     lines = [f"{time:g},{value:g}" for time, value in zip(TIMES, VALUES)]
     (tmp_path / "surge.csv").write_text("time_s,eta_m\n" + "\n".join(lines) + "\n")
-    draft = read_text(EXPERIMENT, "tide.toml", str(tmp_path))
+    draft = read_text(FILE[: FILE.index("ramp")] + LEVELLED, "tide.toml", str(tmp_path))
     assert draft.sentences() == []
     made = assemble(draft)
     assert made.sentences() == []
@@ -731,5 +723,5 @@ def test_a_file_gives_both_and_the_level_as_a_control(tmp_path):
         total = float(expected.at(time)) + 0.3 + np.interp(seconds, TIMES, VALUES)
         assert float(side.at(time)) == pytest.approx(total, abs=1e-6)
     (tmp_path / "surge.csv").write_text("time_s,eta_m\n0,0\n1800,0.2\n")
-    (sentence,) = assemble(read_text(EXPERIMENT, "tide.toml", str(tmp_path))).sentences()
+    (sentence,) = assemble(read_text(FILE[: FILE.index("ramp")] + LEVELLED, "tide.toml", str(tmp_path))).sentences()
     assert "surge.csv ends at 1800 s, and the run needs it until 3600 s" in sentence, sentence
