@@ -609,7 +609,7 @@ def test_files_of_constituents_are_inputs_which_no_output_may_replace(tmp_path):
     text = FILE.replace('{amplitude = "10 cm", phase = "30 degree"}', '{file = "m2.nc"}')
     draft = read_text(text, "tide.toml", tmp_path)
     assert not draft.mistakes
-    assert ("boundary.0.elevation.constituents.m2.file", (tmp_path / "m2.nc").resolve()) in inputs_of(draft)
+    assert ("boundary.0.elevation.constituents.M2.file", (tmp_path / "m2.nc").resolve()) in inputs_of(draft)
 
 
 def test_velocities_from_files_have_the_sign_that_the_condition_gives_them(tmp_path):
