@@ -60,7 +60,7 @@ TESTS = {
     "swmodel/dynamics/momentum.py": (
         f"{_VERIFICATION}conservation.py",
         *SHORT,
-        f"{_VERIFICATION}inertial_oscillation.py",
+        f"{_VERIFICATION}dispersion.py",
         f"{_VERIFICATION}convergence.py",
     ),
     "swmodel/dynamics/system.py": (

@@ -29,7 +29,7 @@ from swmodel.runtime import launch  # noqa: E402
 
 PARALLEL = ROOT / "tests" / "parallel"
 # The files of tests/parallel for more than two ranks, where compilation is slow: those of equality, and on 2 x 2 tiles,
-# which show less than 2 x 3, few of them. Forcings, loading and radiation are local, or sums: 2 ranks show the same.
+# which show less than 2 x 3, few of them. Parts of a model are local, or sums: 2 ranks show the same.
 ON_MORE = {
     4: ("adjoint", "communicator", "ranks_agree", "stratified"),
     6: (
@@ -38,10 +38,8 @@ ON_MORE = {
         "communicator",
         "elliptic",
         "fft",
-        "forcing",
-        "loading",
         "parameters",
-        "radiation",
+        "parts",
         "ranks_agree",
         "spectra",
         "spectral_core",

@@ -130,7 +130,8 @@ def untimed(monkeypatch):
 def command(capsys, untimed):
     """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept.
 
-    `command.ok(ARGUMENTS)` requires the status 0: (stdout, stderr).
+    `command.ok(ARGUMENTS)` requires the status 0: (stdout, stderr). `command.refused(ARGUMENTS)` requires the status 2,
+    or that of status=: stderr in one line.
     """
     from swmodel.cli import main
 
@@ -147,7 +148,12 @@ def command(capsys, untimed):
         assert status == 0, "".join(printed)
         return printed
 
-    call.ok = ok
+    def refused(*arguments, status=2):
+        found, *printed = call(*arguments)
+        assert found == status, "".join(printed)
+        return " ".join(printed[1].split())
+
+    call.ok, call.refused = ok, refused
     yield call
     jax.config.update("jax_enable_x64", before)
 

@@ -12,15 +12,6 @@ TIDE = np.array([0.1, 0.3])[:, None, None] * np.ones((2, NY, NX))
 GAUGES = {"a": (2.3e4, 3.1e4), "b": (5.2e4, 4.4e4)}
 
 
-class Records:
-    """What a user gives for a field with time records."""
-
-    cycle = None
-
-    def __init__(self, times, values):
-        self.times, self.values = np.asarray(times, float), values
-
-
 def random(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape or (NY, NX))
 
@@ -40,16 +31,16 @@ def everything(engine="arrays"):
     """Islands, an open side, wind and tide in time records at uneven times, an uplift, drag and viscosity."""
     return small(
         engine,
-        forcing=(sw.WindStress(x=Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX)), y=0.1),),
+        forcing=(sw.WindStress(x=sw.Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX)), y=0.1),),
         dissipation=(sw.QuadraticDrag(2.5e-3), sw.Laplacian(100.0)),
-        boundaries=(sw.Sponge("east", width=2e4, rate=1e-4), sw.Flather("west", elevation=Records([0, 300], TIDE))),
+        boundaries=(sw.Sponge("east", width=2e4, rate=1e-4), sw.Flather("west", elevation=sw.Records([0, 300], TIDE))),
     )
 
 
 @functools.cache
 def basin(engine="arrays"):
     """Islands, wind in time records at uneven times, an uplift, drag: little to compile."""
-    wind = sw.WindStress(x=Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX)))
+    wind = sw.WindStress(x=sw.Records([0.0, 52.0, 60.0, 400.0], random(3, 4, NY, NX)))
     return small(engine, forcing=(wind,), dissipation=(sw.QuadraticDrag(2.5e-3),))
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -11,15 +12,17 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint import Inversion, Misfit, Problem
 from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, Tangent, incremental, resumed
-from swmodel.adjoint.assimilation.departures import Green, departures_of, tangent_columns
+from swmodel.adjoint.assimilation.departures import Green, departures_of, only_patch, tangent_columns
 from swmodel.adjoint.assimilation.diffusion import Smooth
-from swmodel.adjoint.assimilation.minimise import Stop, minimise
-from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
+from swmodel.adjoint.assimilation.linear_model import LinearModel
+from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
+from swmodel.adjoint.assimilation.posterior import Consistency, Posterior, eigenpairs, members, spread
 from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
 from swmodel.adjoint.controls.seafloor import UnitSources
 from swmodel.adjoint.controls.transforms import Around, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.errors import ConfigError, DataError
+from swmodel.parallel import SerialCommunicator
 
 NX, NY, STEPS, DT = 9, 8, 24, 40.0
 PLACES = {"a": (2.6e4, 3.1e4), "b": (7.2e4, 5.4e4), "c": (4.1e4, 7.1e4)}
@@ -76,16 +79,6 @@ def exact_matrix():
         for unit in np.eye(size())
     ]
     return np.stack(columns, axis=1)
-
-
-@pytest.mark.verify
-def test_departures_are_those_of_the_cost_and_their_transpose_is_exact():
-    variational, departures = case()
-    at = {"patch": np.random.default_rng(1).standard_normal(size())}
-    readings = np.asarray(variational.problem.observed(at))
-    assert 0.5 * np.sum(departures.of(readings) ** 2) == pytest.approx(variational.problem.value(at), rel=1e-12)
-    r, d = np.random.default_rng(2).standard_normal(readings.shape), departures.of(readings)
-    assert np.vdot(departures.linear(r), d) == pytest.approx(np.vdot(r, departures.transposed(d)), rel=1e-12)
 
 
 def test_one_outer_loop_solves_a_linear_problem():
@@ -264,3 +257,126 @@ def test_leading_eigenpairs_leave_the_variance_too_large_never_too_small():
     assert 1 <= len(few.values) <= 4 and few.values[0] == pytest.approx(exact[0], rel=1e-2)
     assert np.all(few.values <= exact[: len(few.values)] * (1 + 1e-9))
     assert few.signal <= np.sum(exact / (1 + exact))
+
+
+# -- sweeps ------------------------------------------------------------------------------------------------------------
+
+EVERY = 3
+
+
+def problem(stepper, engine="arrays", **options):
+    """A patch in a corner beside an open side, with gauges at the coast and in the corner."""
+    depth = np.where(np.random.default_rng(2).random((NY, NX)) < 0.05, 0.0, 100.0)
+    grid = sw.CartesianGrid(NX, NY, (0.0, 1e4 * NX), (0.0, 1e4 * NY))
+    options = {"boundaries": sw.ChapmanFlather("east"), "engine": engine, "communicator": "serial"} | options
+    model = sw.ShallowWater(grid, depth, coriolis=sw.FPlane(1e-4), dissipation=sw.QuadraticDrag(2.5e-3), **options)
+    return Problem(model, stepper, model.at_rest(), STEPS, Misfit(records()), [patch(model)])
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(
+    ("stepper", "engine"),
+    [(sw.ForwardBackward(DT), "arrays"), (sw.AB3(DT), "fused")],
+    ids=["forward_backward", "ab3"],
+)
+def test_sweeps_give_the_readings_of_runs(stepper, engine):
+    given = problem(stepper, engine)
+    _, sources, target = only_patch(given)
+    linear = LinearModel(given)
+    runs = linear.run_each(sources, target, EVERY)
+    assert np.abs(linear.swept(sources, target, EVERY) - runs).max() < 1e-14 * np.abs(runs).max()
+    with pytest.raises(ConfigError, match="differ by .* from a run: the model changes with time"):
+        linear.check_swept(1.001 * runs, sources, target, EVERY)
+
+
+@pytest.mark.verify
+def test_fewer_gauges_than_sources_are_swept(monkeypatch):
+    given = problem(sw.AB2(DT))
+    runs = Green.of(given)
+    monkeypatch.setattr(LinearModel, "cost_of_sweep", staticmethod(lambda every=1: 1.0))
+    called = []
+    swept = Green.of(given, progress=lambda done, all: called.append((done, all)))
+    assert called == [(1, 3), (2, 3), (3, 3)]
+    assert np.allclose(swept.columns, runs.columns, rtol=0, atol=1e-14)
+    monkeypatch.setattr(LinearModel, "swept", lambda *arguments, **options: _changing())
+    assert np.array_equal(Green.of(given).columns, runs.columns)
+
+
+def _changing():
+    raise ConfigError("the model changes with time")
+
+
+# -- the predictive spread ---------------------------------------------------------------------------------------------
+
+MODEL, SPACE = SimpleNamespace(dtype=np.float64), Space(SerialCommunicator())
+NOISE = np.random.default_rng(3)
+USED, WITHHELD = NOISE.standard_normal((12, 6)), NOISE.standard_normal((5, 6))  # of six parameters; errors are 1
+VALUES, VECTORS = np.linalg.eigh(USED.T @ USED)
+EIGENPAIRS = VALUES, [{"p": vector} for vector in VECTORS.T]
+START = {"p": np.zeros(6)}
+
+
+def readings(parameters):
+    return np.atleast_2d(WITHHELD @ np.asarray(parameters["p"]))
+
+
+def estimated(eigenpairs=((), ()), count=400):
+    return spread(readings, START, members(count, START, MODEL, SPACE, eigenpairs), SPACE)[0]
+
+
+@pytest.mark.parametrize(
+    "eigenpairs, covariance",
+    [(((), ()), np.eye(6)), (EIGENPAIRS, np.linalg.inv(np.eye(6) + USED.T @ USED))],
+    ids=["background", "analysis"],
+)
+def test_the_spread_is_that_of_the_linear_theory(eigenpairs, covariance):
+    expected = np.sqrt(np.diag(WITHHELD @ covariance @ WITHHELD.T))
+    assert estimated(eigenpairs) == pytest.approx(expected, rel=0.12)
+
+
+def test_members_without_a_finite_run_do_not_count():
+    def blows_up(parameters):
+        values = readings(parameters)
+        return np.where(np.asarray(parameters["p"])[0] > 1.0, np.nan, values)
+
+    found = spread(blows_up, START, members(50, START, MODEL, SPACE), SPACE)
+    assert np.isfinite(found).all()
+    assert np.isnan(spread(lambda p: np.nan * readings(p), START, members(3, START, MODEL, SPACE), SPACE)).all()
+
+
+def errors_of_twins(outside, count=300):
+    """r.m.s. of the actual errors at withheld points, of truths with so much that the controls cannot make."""
+    noise, squares = np.random.default_rng(5), np.zeros(5)
+    beyond = [noise.standard_normal((rows, 6)) for rows in (12, 5)]
+    for _ in range(count):
+        p, q = noise.standard_normal(6), outside * noise.standard_normal(6)
+        observed = USED @ p + beyond[0] @ q + noise.standard_normal(12)
+        analysis = np.linalg.solve(np.eye(6) + USED.T @ USED, USED.T @ observed)
+        squares += (WITHHELD @ analysis - WITHHELD @ p - beyond[1] @ q) ** 2
+    return np.sqrt(squares / count)
+
+
+def test_actual_errors_at_withheld_points_are_the_spread_where_the_controls_can_make_the_truth():
+    assert errors_of_twins(0.0) == pytest.approx(estimated(EIGENPAIRS), rel=0.2)
+
+
+def test_what_the_controls_cannot_make_is_not_in_the_spread():
+    """It is in the error of the observations, or nowhere: the spread is then too small, as the docs say."""
+    assert np.all(errors_of_twins(0.7) > 1.8 * estimated(EIGENPAIRS))
+
+
+@pytest.mark.parametrize(
+    "first, last, before, after",
+    [
+        (50.0, 10.0, None, None),
+        (2e9, 1e7, "further from", "does not follow"),
+        (1.5, 1.0, "nearer to", "more closely"),
+        (50.0, 24.0, None, None),
+        (50.0, 30.0, None, "does not follow"),
+    ],
+)
+def test_a_cost_far_from_its_expectation_is_a_warning(first, last, before, after):
+    found = Consistency(40, 20.0, first, last, 50.0)
+    for warning, part in ((found.warning_before(), before), (found.warning_after(), after)):
+        assert warning is None if part is None else part in warning
+    assert Consistency(40, 20.0, first, last, np.nan).warning_before() is None

@@ -134,7 +134,7 @@ def test_what_a_run_writes_over_is_its_own():
 @pytest.mark.verify
 def test_more_forcing_records_take_no_more_programs():
     def traces(times):
-        wind = sw.WindStress(x=cases.Records(times, 0.1 * np.ones((len(times), cases.NY, cases.NX))))
+        wind = sw.WindStress(x=sw.Records(times, 0.1 * np.ones((len(times), cases.NY, cases.NX))))
         model = sw.ShallowWater(cases.basin().grid, 100.0, forcing=(wind,), communicator="serial", engine="arrays")
         problem = adjoint.Problem(model, sw.AB2(10.0), cases.moving(model), 12, Traced(), ["forcing.0.x"])
         Traced.traced.clear()
@@ -184,5 +184,7 @@ def test_a_time_step_over_the_limit_is_refused_as_a_simulation_refuses_it():
         lambda stepper: adjoint.Problem(model, stepper, state, 10, cost, "initial.eta"),
         lambda stepper: sw.Simulation(model, state, stepper),
     ):
-        with pytest.raises(ConfigError, match=r"is over the limit of AB2: gravity waves.*; use .* s or less"):
+        with pytest.raises(
+            ConfigError, match=r"over the limit of AB2: gravity waves: dt <= .* at \(500, 500\); use .* s or less"
+        ):
             make(sw.AB2(1.01 * longest))

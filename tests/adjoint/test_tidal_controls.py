@@ -253,5 +253,4 @@ def test_check_finds_mistakes_of_an_inversion_of_constants(tmp_path, command, ch
     assert change[0] in text
     (tmp_path / "gauges.csv").write_text("name,x,y,M2_amplitude_m,M2_phase_deg\na,25e3,25e3,1,2\n")
     (tmp_path / "case.toml").write_text(text.replace(*change))
-    status, _, errors = command("check", tmp_path / "case.toml")
-    assert status == 2 and MISTAKES[change] in errors, errors
+    assert MISTAKES[change] in command.refused("check", tmp_path / "case.toml")

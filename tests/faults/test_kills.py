@@ -1,9 +1,11 @@
 """A run that is killed and resumed ends with the same bits, and no kill loses a file."""
 
+import shutil
+
 import numpy as np
 import pytest
 
-from . import harness, kills, run
+from . import branches, harness, kills, run
 
 
 @pytest.mark.verify
@@ -44,3 +46,17 @@ def test_a_checkout_that_is_edited_meanwhile_is_noticed(monkeypatch):
     monkeypatch.setitem(run.PARTS, "kills", (lambda *arguments: ({"kills": 1}, []), 1, 1))
     figures, wrong = run.run_part("kills", 1, 60.0, 0)
     assert figures["kills"] == 1 and "was edited while kills ran" in wrong[0]
+
+
+# -- branches ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.verify
+def test_branches_leave_the_run_and_one_that_cuts_it_would_be_counted(tmp_path):
+    case = branches.prepared(tmp_path)
+    place = tmp_path / "branch of 10 min"
+    shutil.copytree(tmp_path / "output", place / "output")
+    for where, refused in ((None, True), ("set", False)):
+        assert branches.resumed(case, place, "first.nc", "stepper.dt=7.5", where, 15) == (refused, [])
+    shutil.copy(place / "branch" / "fields.nc", place / "output" / "fields.nc")
+    assert branches.records(place / "output") != branches.records(tmp_path / "output")

@@ -60,14 +60,17 @@ def old_gmt(folder: Path) -> Attempts:
     """`x_range`, `y_range`, `spacing`, `dimension` and a single column z from the north-west."""
     file = folder / "old.grd"
 
-    def write(path, count=24):
-        ranges = {"x_range": ("side", [LON[0], LON[-1]]), "y_range": ("side", [LAT[0], LAT[-1]])}
+    def write(path, count=24, pixels=0):
+        half = 0.25 * pixels
+        ranges = {"x_range": ("side", [LON[0] - half, LON[-1] + half])}
+        ranges["y_range"] = "side", [LAT[0] - half, LAT[-1] + half]
         sizes = {"spacing": ("side", [0.5, 0.5]), "dimension": ("side", np.array([6, 4], "i4"))}
-        z = ("xysize", ELEVATION[::-1].ravel()[:count], {"scale_factor": 1.0, "add_offset": 0.0, "node_offset": 0})
+        z = ("xysize", ELEVATION[::-1].ravel()[:count], {"scale_factor": 1.0, "add_offset": 0.0, "node_offset": pixels})
         xr.Dataset({**ranges, **sizes, "z": z}).to_netcdf(path)
         return path
 
-    assert np.array_equal(depth(write(file)), -ELEVATION)
+    for pixels in (0, 1):
+        assert np.array_equal(depth(write(file, pixels=pixels)), -ELEVATION)
     yield lambda: depth(write(folder / "short.grd", 23)), "6 x 4 nodes, and its z has 23"
 
 

@@ -149,13 +149,18 @@ def test_the_relation_of_2008_is_its_own_equation():
     "text, options, sentence",
     [
         (HURDAT2.replace("      2,", "      3,", 1), ("IKE",), "AL092008 of HURDAT2 has fewer than its 3 lines"),
-        (HURDAT2.replace("17.2N", "17.2"), ("IKE",), "'17.2' of HURDAT2 does not end in N or S"),
         (HURDAT2, (), "holds 2 storms, AL092008, AL102008; name one of them"),
         (HURDAT2, ("IKE", "tokyo"), "has the analysis of one agency; leave agency = 'tokyo' out"),
-        (JMA.replace("9119    2", "9119    5"), ("9119",), "9119 of JMA's best tracks has fewer than its 5 lines"),
         (JMA, ("9999",), "has no storm '9999'; it has 9119, 2001"),
         (IBTRACS, ("MIREILLE", "bom"), "IBTrACS: there is no agency 'bom'; it has tokyo, usa, wmo"),
-        (IBTRACS.replace(",kts,mb,nmile", ",m/s,mb,nmile"), ("AXEL",), "USA_WIND in .* is in 'm/s', and must be in"),
+        (
+            IBTRACS.replace(",kts,mb,nmile", ",kts,Pa,nmile"),
+            ("AXEL",),
+            "USA_PRES .*'Pa', and must be in 'hPa'; convert",
+        ),
+        (IBTRACS.replace(",kts,mb,nmile", ",kts,mb,km"), ("AXEL",), "USA_RMW .*'km', and must be in 'nmile'; convert"),
+        (IBTRACS.replace(", ,degrees_north,degrees_east", ", ,radian,degrees_east"), ("AXEL",), "LAT .*in 'degree'"),
+        (IBTRACS.replace("degrees_east,kts", "arcmin,kts"), ("AXEL",), "LON .*'arcmin', and must be in 'degree'"),
         (IBTRACS.replace(",95,935,32.4", ",x,935,32.4"), ("MIREILLE",), "holds no track that can be read .*'x'"),
     ],
 )
@@ -302,8 +307,8 @@ def ibtracs_netcdf(folder):
     axes = {"lon": ("degrees_east", 130.0), "lat": ("degrees_north", 30.0)}
     moments = np.array([["2019-10-12T06", "2019-10-12T12"]] * 2, "datetime64[ns]")
 
-    def write(units):
-        data = xr.Dataset({"sid": ("storm", ["A", "B"]), "name": ("storm", ["LEKIMA", "HAGIBIS"])})
+    def write(units, first="LEKIMA"):
+        data = xr.Dataset({"sid": ("storm", ["A", "B"]), "name": ("storm", [first, "HAGIBIS"])})
         for name, (stated, value) in (axes | columns).items():
             values = np.add.outer([0.0, 1.0], value + np.arange(2.0))
             data[f"tokyo_{name}"] = ("storm", "date_time"), values, {"units": units.get(name, stated)}
@@ -313,7 +318,10 @@ def ibtracs_netcdf(folder):
     track = read_track(write({}), "HAGIBIS", "tokyo")
     np.testing.assert_allclose(track.longitude, [131.0, 132.0])
     np.testing.assert_allclose(track.pressure, [95100.0, 95200.0])
+    yield lambda: read_track(path, None, "tokyo"), "2 storms, A, B; name one"
     yield lambda: read_track(path, "HAGIBIS", "bom"), "there is no agency 'bom'"
     yield lambda: read_track(path, "FAXAI", "tokyo"), "FAXAI"
+    write({}, "HAGIBIS")
+    yield lambda: read_track(path, "hagibis", "tokyo"), "2 storms are called 'hagibis'; give an identifier, as 'A'"
     write({"wind": "m/h"})
     yield lambda: read_track(path, "HAGIBIS", "tokyo"), "tokyo_wind in .* is in 'm/h'"

@@ -26,8 +26,6 @@ MESHES = LAYOUTS[:1] if RANKS > 2 else [LAYOUTS[0], *(pytest.param(x, marks=pyte
 EACH = LAYOUTS if RANKS < 6 else LAYOUTS[:1]  # for what takes long to compile on a third of a core
 # What 2 and 4 ranks show already, for 6, each of which compiles on a third of a core: `pytestmark` of a module.
 MORE_THAN_FOUR = [pytest.mark.verify] if RANKS > 4 else []
-# Of what a term computes on ranks. test_engines.py and test_ranks_agree.py show that both engines exchange all.
-ENGINES = [pytest.param("arrays", marks=pytest.mark.verify), "fused"]
 run = jit(sw.integrate, static_argnums=3)
 
 
@@ -72,6 +70,12 @@ def cyclone():
     return sw.Cyclone((0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), **pressure)
 
 
+def tide(size, *names, ramp=0.0):
+    """A Tide whose amplitudes and phase lags vary along the sides of `plane`."""
+    pairs = {name: (size * (1.0 + 0.1 * random(k)), 40.0 * random(k + 9)) for k, name in enumerate(names)}
+    return sw.Tide(pairs, ramp=ramp)
+
+
 def globe():
     return sw.SphericalGrid(NX, NY, (-180.0, 180.0), (-90.0, 90.0))
 
@@ -80,6 +84,13 @@ def sea(grid, **options):
     """A ShallowWater over `sea_floor`, on an f-plane or the rotating sphere."""
     earth = sw.RotatingSphere() if grid.spherical else sw.FPlane(1e-4)
     return sw.ShallowWater(grid, sea_floor(), **{"coriolis": earth, **options})
+
+
+def loaded(**options):
+    """A sea whose water and air load the sea floor."""
+    grid = sw.SphericalGrid(NX, NY, (-180.0, 180.0), (-70.0, 84.0))
+    air = sw.AirPressure(lambda x, y: 1e5 - 2000.0 * np.exp(-(((x - 20.0) / 60.0) ** 2) - (y / 40.0) ** 2))
+    return sea(grid, forcing=(sw.SelfAttractionLoading(degree=5, every=120.0), air), **options)
 
 
 LAYERS = sw.Layers(thickness=(100.0, 150.0), densities=(1000.0, 1005.0, 1010.0))
@@ -167,24 +178,6 @@ def sent(model, state, stepper):
 def all_ranks():
     """The communicator of all ranks."""
     return make_communicator("auto", (NY, NX), LAYOUTS[0])
-
-
-def fields_of(state):
-    """{name: array} of the fields of a State, of all layers, that every model steps."""
-    return {name: np.asarray(x) for name, x in state if layer_of(name)[0] in ("u", "v", "eta")}
-
-
-def assert_tiles_equal(model, state, whole):
-    """The tiles of a State are, to rounding, those of {name: whole array}."""
-    for name, expected in whole.items():
-        tile = np.asarray(getattr(state, name))
-        np.testing.assert_allclose(tile, expected[model.tile.slices], rtol=0, atol=1e-12 * np.abs(expected).max())
-
-
-def assert_runs_equal(run, communicator, engine, fields=fields_of):
-    """What `run(communicator, engine)` gives, (model, State), is on all ranks that of arrays on one."""
-    whole = from_root(lambda: fields(run(SerialCommunicator(), "arrays")[1]))
-    assert_tiles_equal(*run(communicator, engine), whole)
 
 
 def assert_derivatives(model, stepper, steps, controls):

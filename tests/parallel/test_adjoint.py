@@ -22,12 +22,7 @@ STEPS = 6
 GAUGE = {"tide gauge": (3.3e4, 4.2e4)}
 
 
-class Records:
-    """Wind in time records."""
-
-    cycle = None
-    times = np.array([0.0, 20.0, 100.0])
-    values = 0.1 * np.stack([cases.random(seed) for seed in (7, 8, 9)])
+WIND = sw.Records([0.0, 20.0, 100.0], 0.1 * np.stack([cases.random(seed) for seed in (7, 8, 9)]))
 
 
 def products(basis, parameters):
@@ -40,7 +35,7 @@ def products(basis, parameters):
 
 def problem(communicator, periodic="x"):
     """Islands, walls along x, uneven tiles, a gauge's crest; fields, records, and numbers that every rank holds."""
-    terms = {"forcing": sw.WindStress(x=Records()), "dissipation": sw.QuadraticDrag(2.5e-3)}
+    terms = {"forcing": sw.WindStress(x=WIND), "dissipation": sw.QuadraticDrag(2.5e-3)}
     model = cases.sea(cases.plane(periodic), communicator=communicator, **terms)
     basis = model.scatter(np.stack([0.1 * cases.random(seed) for seed in (10, 11)]))
     own = adjoint.Transformed({"slip": np.array([0.3, -0.2]), "root": 1.5}, jax.tree_util.Partial(products, basis))

@@ -24,14 +24,13 @@ STEPS = 4
 PERIOD = 12.42 * 3600.0
 
 
-def ocean(communicator, engine):
+def ocean(**options):
     return cases.sea(
         cases.plane(),
-        communicator=communicator,
-        engine=engine,
         forcing=(OWN.TidalForce(1e-5 * cases.random(3), PERIOD),),
         dissipation=(sw.LinearDrag(1e-6), OWN.Relaxation(np.abs(1e-4 * cases.random(4)), 0.1)),
         boundaries=(OWN.TidalOpening(0.5 + 0.1 * cases.random(5), PERIOD, sides=("west", "south")),),
+        **options,
     )
 
 
@@ -41,29 +40,12 @@ def read_energy(path):
         return {name: np.ma.filled(dataset[name][:], -1.0) for name in ("maximum_energy", "time_over")}
 
 
-def run(communicator, engine):
-    """(model, State after some steps, what they ran as)."""
-    model = ocean(communicator, engine)
-    simulation = sw.Simulation(model, cases.start(model), OWN.Ralston(10.0))
-    return model, simulation.run(steps=STEPS), simulation.engine
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("engine", ("arrays", "fused"))
-def test_runs_equal_those_of_one_rank_on_arrays(engine):
-    model, ours, ran = run(cases.all_ranks(), engine)
-    assert ran == (engine, None if engine == "fused" else "engine = 'arrays' was chosen")
-
-    alone = cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays")[1]))
-    cases.assert_tiles_equal(model, ours, alone)
-
-
 @pytest.mark.verify
 def test_a_product_is_continued_bit_for_bit_and_is_the_same_on_all_ranks(tmp_path):
     folder = Path(str(cases.from_root(lambda: str(tmp_path))))
 
     def made(communicator, name):
-        model = ocean(communicator, "arrays")
+        model = ocean(communicator=communicator, engine="arrays")
         run = sw.Simulation(model, cases.start(model), OWN.Ralston(10.0), overwrite=True)
         return run.product(folder / f"{name}.nc", OWN.WaveEnergy(50.0, every=20.0))
 
@@ -79,14 +61,16 @@ def test_a_product_is_continued_bit_for_bit_and_is_the_same_on_all_ranks(tmp_pat
         np.testing.assert_allclose(alone[name], values, rtol=1e-12, err_msg=name)
     assert whole["maximum_energy"].max() > 0
     assert set(np.unique(whole["time_over"])) <= {-1.0, 0.0, 20.0, 40.0, 60.0}  # -1 on land
-    other = sw.Simulation(ocean(cases.all_ranks(), "arrays"), again.state, OWN.Ralston(10.0), overwrite=True)
+    other = sw.Simulation(
+        ocean(communicator=cases.all_ranks(), engine="arrays"), again.state, OWN.Ralston(10.0), overwrite=True
+    )
     other.product(folder / "other.nc", OWN.WaveEnergy(60.0, every=20.0)).resume(folder / "restart.nc")
     assert int(np.asarray(other.outputs[0].arrays["since"])) == 4  # of another level: it begins anew
 
 
 @pytest.mark.verify
 def test_a_control_and_a_cost_give_the_gradient_of_the_model():
-    model = ocean(cases.all_ranks(), "arrays")
+    model = ocean(communicator=cases.all_ranks(), engine="arrays")
     start, stepper = cases.start(model), OWN.Ralston(10.0)
     control = sw.Transformed({"log_rate": np.log(2e-6)}, lambda p: {"dissipation.0.rate": jnp.exp(p["log_rate"])})
     problem = functools.partial(adjoint.Problem, model, stepper, start, STEPS, OWN.Unrest())

@@ -19,20 +19,15 @@ from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from tests.derivatives import linearised
 
-from . import cases, test_tides
+from . import cases
 
 STEPS = 3
-
-
-class Records:
-    def __init__(self, times, values):
-        self.times, self.values, self.cycle = times, values, None
 
 
 def every_term():
     """One of every term that there is; each parameter is a number where it may be one."""
     known = {
-        "WindStress": sw.WindStress(x=0.1, y=Records([0.0, 20.0, 40.0], np.array([0.1, -0.2, 0.3]))),
+        "WindStress": sw.WindStress(x=0.1, y=sw.Records([0.0, 20.0, 40.0], np.array([0.1, -0.2, 0.3]))),
         "LinearDrag": sw.LinearDrag(1e-5),
         "QuadraticDrag": sw.QuadraticDrag(2.5e-3),
         "ManningDrag": sw.ManningDrag(0.025),
@@ -95,7 +90,7 @@ def spectral(engine, **options):
 
 def tides(**options):
     """Tides at open sides, the potential, attraction, a storm with its inverse barometer, and internal waves."""
-    tide = test_tides.tide(0.3, "M2", "K1")
+    tide = cases.tide(0.3, "M2", "K1")
     model = cases.sea(
         cases.sphere(),
         forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cases.cyclone()),

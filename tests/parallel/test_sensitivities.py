@@ -1,11 +1,13 @@
 """Costs and maps on many ranks: those of one rank, whichever tile a gauge, a section or a box lies in."""
 
+import datetime
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint import Problem
+from swmodel.adjoint import HarmonicConstants, HarmonicMisfit, Problem
 from swmodel.adjoint.costs import costs
 from swmodel.adjoint.costs.marks import Mark, MarkMisfit
 from swmodel.adjoint.costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit
@@ -44,26 +46,30 @@ def problem(communicator):
     return Problem(model, STEPPER, cases.start(model), STEPS, Together(parts), ("initial.eta", "initial.v", "depth"))
 
 
-@pytest.mark.parametrize("layout", cases.LAYOUTS[:1], ids=str)
-def test_maps_of_gauges_sections_and_boxes_equal_those_of_one_rank(layout):
-    ours = problem(make_communicator("auto", (cases.NY, cases.NX), layout))
-    J, gradient = ours.value_and_gradient()
-    maps = {name: one.value for name, one in sensitivities(ours, gradient, "m").items()}
-    check = forward_check(ours, J, gradient, "initial.eta", 1e-4)
-    assert check.predicted > 0 and check.found == pytest.approx(check.predicted, rel=1e-3)
+def maps_of(problem):
+    """(J, its gradient, {control: map} on the root)."""
+    J, gradient = problem.value_and_gradient()
+    return float(J), gradient, {name: one.value for name, one in sensitivities(problem, gradient, "m").items()}
 
-    def of_one():
-        alone = problem(SerialCommunicator())
-        value, slopes = alone.value_and_gradient()
-        return value, {name: one.value for name, one in sensitivities(alone, slopes, "m").items()}
 
-    value, whole = cases.from_root(of_one)
-    assert J == pytest.approx(float(value), rel=1e-12)
-    assert maps or not ours.communicator.is_root
-    for name in maps:
+def assert_maps_are_those_of_one_rank(make, error_of_value, error):
+    """Returns (the Problem on all ranks, J, its gradient)."""
+    ours = make(cases.all_ranks())
+    J, gradient, maps = maps_of(ours)
+    value, whole = cases.from_root(lambda: maps_of(make(SerialCommunicator()))[::2])
+    assert pytest.approx(float(value), rel=error_of_value) == J
+    assert set(maps) == (set(whole) if ours.communicator.is_root else set())
+    for name, found in maps.items():
         size = np.abs(whole[name]).max()
         assert size > 0
-        np.testing.assert_allclose(maps[name], whole[name], rtol=0, atol=1e-11 * size)
+        np.testing.assert_allclose(found, whole[name], rtol=0, atol=error * size, err_msg=name)
+    return ours, J, gradient
+
+
+def test_maps_of_gauges_sections_and_boxes_equal_those_of_one_rank():
+    ours, J, gradient = assert_maps_are_those_of_one_rank(problem, 1e-12, 1e-11)
+    check = forward_check(ours, J, gradient, "initial.eta", 1e-4)
+    assert check.predicted > 0 and check.found == pytest.approx(check.predicted, rel=1e-3)
 
 
 def probed(communicator):
@@ -131,20 +137,43 @@ def observing(communicator):
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("layout", cases.LAYOUTS[:1], ids=str)
-def test_misfits_to_currents_transports_tracks_and_sums_equal_those_of_one_rank(layout):
+def test_misfits_to_currents_transports_tracks_and_sums_equal_those_of_one_rank():
     """With their gradients on 2 ranks; on more, the gradient would compile as long on every rank."""
-    ours = observing(make_communicator("auto", (cases.NY, cases.NX), layout))
-    if cases.RANKS > 2:
-        assert ours.value() == pytest.approx(
-            cases.from_root(lambda: observing(SerialCommunicator()).value()), rel=1e-11
-        )
+    if cases.RANKS <= 2:
+        assert_maps_are_those_of_one_rank(observing, 1e-11, 1e-10)
         return
-    J, gradient = ours.value_and_gradient()
-    whole = {name: ours.model.gather(value) for name, value in gradient.items()}
-    value, slopes = cases.from_root(lambda: observing(SerialCommunicator()).value_and_gradient())
-    assert J == pytest.approx(float(value), rel=1e-11)
-    for name, found in whole.items() if ours.communicator.is_root else ():
-        size = np.abs(slopes[name]).max()
-        assert size > 0
-        np.testing.assert_allclose(found, np.asarray(slopes[name]), rtol=0, atol=1e-10 * size)
+    value = observing(cases.all_ranks()).value()
+    assert value == pytest.approx(cases.from_root(lambda: observing(SerialCommunicator()).value()), rel=1e-11)
+
+
+SHALLOW, PERIODS = sw.ForwardBackward(300.0), 22357.082  # [s], of M4, from which M8 is separate after as long
+CONSTANTS = {
+    "in the middle": ((6.1e4, 4.7e4), {"M4": (0.2, 40.0), "M8": (np.nan, np.nan)}, 0.05),
+    "by a corner": ((1.1e4, 1.0e4), {"M4": (0.1, 310.0), "M8": (0.3, 10.0)}, 0.1),
+    "opposite": ((1.16e5, 9.8e4), {"M4": (0.25, 90.0), "M8": (0.1, 200.0)}, 0.05),
+}
+
+
+def fitted(communicator):
+    """A Problem of the misfit of harmonic constants, in a shallow sea with a tide."""
+    pair = lambda k: (0.2 + 0.01 * cases.random(k), 40.0 * cases.random(k + 9))  # noqa: E731
+    tides = sw.Tide({"M4": pair(1), "M8": pair(2)}, start=datetime.datetime(2008, 9, 8))
+    model = sw.ShallowWater(
+        cases.plane(),
+        20.0 + 0.01 * cases.sea_floor(islands=False),
+        coriolis=sw.FPlane(1e-4),
+        communicator=communicator,
+        engine="arrays",
+        dissipation=(sw.QuadraticDrag(2.5e-3),),
+        boundaries=(sw.Flather(("west", "south"), incoming=tides),),
+    )
+    cost = HarmonicMisfit({name: HarmonicConstants(*each) for name, each in CONSTANTS.items()})
+    controls = ["initial.eta", "dissipation.0.coefficient", "boundary.0.incoming.phase.M8"]
+    steps = int(np.ceil(PERIODS / SHALLOW.dt)) + 1
+    return Problem(model, SHALLOW, model.at_rest(), steps, cost, controls)
+
+
+@pytest.mark.verify
+@pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
+def test_the_misfit_of_harmonic_constants_and_its_gradient_are_those_of_one_rank():
+    assert assert_maps_are_those_of_one_rank(fitted, 1e-11, 1e-10)[1] > 1.0

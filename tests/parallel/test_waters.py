@@ -43,22 +43,6 @@ def shore(**options):
     )
 
 
-def run(**options):
-    model = shore(**options)
-    return model, sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.2)).run(steps=6)
-
-
-@pytest.mark.verify
-def test_waters_are_those_of_one_rank():
-    model, ours = run(layout=cases.LAYOUTS[-1])
-    whole = cases.from_root(lambda: run(**ALONE)[1])
-    assert model.engine == "fused"
-    for name in ("u", "v", "eta", "dye", "infiltrated"):
-        expected = np.asarray(whole[name])
-        assert np.isfinite(expected).all() and np.abs(expected).max() > 0
-        np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)
-
-
 def outcome(derivatives, **options):
     """J, a weighted sum of the state after whole steps, or dJ/d(discharge, rain, evaporation, a gate, a pump).
 

@@ -101,13 +101,6 @@ def test_a_whole_pressure_needs_a_reference_near_it():
         sw.InverseBarometer(reference=1013.25)
 
 
-def test_a_sea_in_balance_with_departures_stays_at_rest_through_open_sides():
-    sides = sw.Flather(("west", "south", "east"), elevation=sw.InverseBarometer(reference=0.0))
-    model = sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(departure),), boundaries=(sides,), engine="arrays")
-    state = sw.Simulation(model, model.state(eta=balanced), sw.ForwardBackward(300.0)).run(steps=20)
-    assert np.abs(state.u).max() < 1e-11 and np.abs(state.v).max() < 1e-11
-
-
 def test_without_an_air_pressure_there_is_no_inverse_barometer():
     sides = sw.Flather("west", elevation=sw.InverseBarometer())
     with pytest.raises(ConfigError, match="no forcing of the model has an air pressure"):

@@ -90,23 +90,6 @@ def test_an_inversion_is_resumed_of_the_same_model_and_observations_only_unless_
 
 
 @pytest.mark.verify
-def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
-    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
-    keys = "method=descent", "decrease=1e-8", "uncertainty=1"
-    options = [part for key in keys for part in ("--set", f"inversion.{key}")]
-    status, printed, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=6")
-    assert status == 0 and "6 iterations were made" in printed, errors
-    status, printed, errors = command("invert", path, "-o", folder, *options, "--set", "inversion.loops=60", "--resume")
-    assert status == 0 and "resumed after 6 iterations" in printed, errors
-    with xr.open_dataset(folder / "inversion.nc") as found:
-        numbers, costs = found["loop_number"].values, found["loop_cost"].values
-        assert np.array_equal(numbers, np.arange(numbers.size)) and numbers[-1] > 20
-        assert np.all(np.diff(costs) < 0) and costs[-1] < 0.002 * costs[0]
-        truth, analysis = found["initial_eta_truth"].values, found["initial_eta_analysis"].values
-        assert np.sqrt(np.mean((analysis - truth) ** 2)) < 0.4 * np.sqrt(np.mean(truth**2))
-
-
-@pytest.mark.verify
 def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(study, command):
     """Sources that only rise have w log 2 where nothing is known; what was reported was a run without any source."""
     path, folder = study(BASIN, PATCH, "uplift_only = 0.5\n", GAUGES, TWIN)
@@ -207,19 +190,6 @@ def test_the_spread_at_withheld_gauges_is_their_actual_error_where_the_sources_c
 
 
 @pytest.mark.verify
-def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path):
-    records = tmp_path / "records"
-    for name in ("near", "far"):
-        write_series(records / f"{name}.csv", 0.1)
-    path, folder = study(BASIN, PATCH, GAUGES, TWIN)
-    options = "--observations", records, "--set", "inversion.loops=1"
-    status, printed, errors = command("invert", path, "-o", folder, *options)
-    assert status == 0 and f"at 2 gauges, of {records}" in printed, errors
-    with xr.open_dataset(folder / "inversion.nc") as found:
-        assert "initial_eta_truth" not in found
-
-
-@pytest.mark.verify
 def test_fields_and_numbers_are_found_from_tracks(study, command):
     path, folder = study(BASIN, FIELDS)
     command.ok("invert", path, "-o", folder)
@@ -245,8 +215,7 @@ def test_fields_and_numbers_are_found_from_tracks(study, command):
 def test_check_names_what_the_model_has_no_place_for(study, command, change, sentence):
     assert change[0] in WHOLE
     path, _ = study(WHOLE.replace(*change))
-    status, _, errors = command("check", path)
-    assert status == 2 and sentence in errors.replace("\n", " "), errors
+    assert sentence in command.refused("check", path)
 
 
 @pytest.mark.parametrize(
@@ -277,8 +246,7 @@ def test_a_mistake_is_told_before_anything_is_looked_for(study, command, tmp_pat
     (tmp_path / "records" / "near.csv").write_bytes(b"\xff\xfe\x00time_s")
     assert change[0] in WHOLE
     path, folder = study(WHOLE.replace(*change))
-    status, _, errors = command("invert", path, "-o", folder)
-    assert status == 2 and sentence in errors.replace("\n", " "), errors
+    assert sentence in command.refused("invert", path, "-o", folder)
     assert not (folder / "inversion.nc").exists()
 
 
@@ -298,8 +266,7 @@ def test_check_says_what_would_be_looked_for_and_names_a_record_that_is_missing(
 
 def test_check_looks_at_fields_correlations_and_tracks(study, command):
     path, _ = study(BASIN, FIELDS)
-    status, printed, errors = command("check", path)
-    assert status == 0 and "505 unknowns by 'incremental'" in printed, errors
+    assert "505 unknowns by 'incremental'" in command.ok("check", path)[0]
     for change, sentence in (
         (('length = "60 km"', 'length = "2 km"'), "inversion.controls[1]: Smooth: length = 2000 m is less"),
         (('type = "number"', 'type = "field"\nlength = "40 km"'), "controls[2]: dissipation.0.rate is a number"),
@@ -373,18 +340,15 @@ def test_controls_of_another_kind_than_their_type_are_refused(study, command, ch
     path, folder = study(SHALLOW, text.replace('length = "5 min"\n', "") if "number" in text else text, GAUGES)
     for name in ("wave.csv", "true.csv"):
         write_series(path.parent / name, 1.0)
-    status, _, errors = command("invert", path, "-o", folder)
-    assert status == 2 and sentence in errors.replace("\n", " "), errors
+    assert sentence in command.refused("invert", path, "-o", folder)
 
 
 def test_a_file_without_the_section_is_answered_with_an_example(study, command):
     path, folder = study(BASIN)
-    status, _, errors = command("invert", path, "-o", folder)
-    assert status == 2 and "[[inversion.controls]]" in errors
+    assert "[[inversion.controls]]" in command.refused("invert", path, "-o", folder)
 
 
 def test_two_controls_of_one_field_are_refused(study, command):
     twice = BASIN + FIELDS.replace('name = "forcing.0.x"', 'name = "initial.eta"')
     path, folder = study(twice)
-    status, _, errors = command("invert", path, "-o", folder)
-    assert status == 2 and "initial.eta is changed by the control number 1, too" in errors
+    assert "initial.eta is changed by the control number 1, too" in command.refused("invert", path, "-o", folder)

@@ -15,7 +15,7 @@ from swmodel.dynamics.terms import Term
 from swmodel.fields.state import pytree, replace, static
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
-from tests.selection import later, now
+from tests.selection import later
 
 M2 = 12.4206012 * 3600.0  # [s]
 LATE = 300_000_000  # steps: ninety years of 10 s, of which float32 knows no second
@@ -124,35 +124,6 @@ def test_a_rotating_force_gives_the_same_bits_whatever_the_outputs_and_the_flow_
         size = 2 * strength / w
         assert np.abs(np.asarray(whole.u, float) - strength / w * (np.sin(end) - np.sin(start))).max() < error * size
         assert np.abs(np.asarray(whole.v, float) + strength / w * (np.cos(end) - np.cos(start))).max() < error * size
-
-
-STEPPERS = {
-    "AB2": (lambda dt: sw.AB2(dt, epsilon=0.0), 2),
-    "AB3": (sw.AB3, 2),
-    "SSPRK3": (sw.SSPRK3, 3),
-    "RK4": (sw.RK4, 4),
-    "ForwardBackward": (sw.ForwardBackward, 2),
-    "SemiImplicit": (sw.SemiImplicit, 1),
-    "IntegratingFactorRK4": (sw.IntegratingFactorRK4, 4),
-}
-
-
-@pytest.mark.parametrize("name", now(list(STEPPERS), "SSPRK3", "ForwardBackward", "SemiImplicit"))
-def test_every_stage_sees_the_force_at_its_own_time(name):
-    """Else the error would fall with the first power of dt: a flow that is the same everywhere has no other.
-
-    AB3 starts with a step of Euler, and SemiImplicit has an epsilon: orders are those of whole runs.
-    """
-    kind, order = STEPPERS[name]
-    w, end = 2 * np.pi / 3000.0, 1200.0
-    model = basin(period=3000.0, core=sw.PseudoSpectral(), engine="auto") if "Factor" in name else basin(period=3000.0)
-    errors = []
-    for steps in (60, 120):
-        stepper = kind(end / steps)
-        dynamics = model.dynamics(stepper)
-        state, _ = jit(sw.integrate, static_argnums=3)(dynamics, stepper, model.at_rest(), steps)
-        errors.append(abs(float(state.u[2, 3]) - 1e-5 / w * np.sin(w * end)) * w / 1e-5)
-    assert np.log2(errors[0] / errors[1]) > order - 0.2
 
 
 @pytest.mark.verify

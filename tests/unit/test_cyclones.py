@@ -202,51 +202,6 @@ def test_a_longer_run_has_the_same_points_of_a_track_so_that_one_that_goes_on_ro
         tracks.cyclone_of(track, start, 20 * 3600.0)
 
 
-def test_an_ibtracs_file_is_read(tmp_path):
-    import xarray as xr
-
-    times = np.array([["2008-09-01T06", "2008-09-01T12"]], "datetime64[ns]")
-    line = lambda *values: (("storm", "date_time"), np.array([values]))  # noqa: E731
-    data = xr.Dataset(
-        {
-            "sid": ("storm", np.array([b"2008245N17323"])),
-            "name": ("storm", np.array([b"IKE"])),
-            "time": (("storm", "date_time"), times),
-            "lon": line(-37.0, -38.4),
-            "lat": line(17.2, 17.3),
-            "usa_pres": line(1006.0, 1005.0),
-            "usa_rmw": line(90.0, np.nan),
-            "usa_wind": line(30.0, 35.0),
-        }
-    )
-    other = data.assign(sid=("storm", np.array([b"2014010N00000"])), usa_pres=line(990.0, 980.0))
-    both = xr.concat([data, other], "storm")
-    both.to_netcdf(tmp_path / "ibtracs.nc")
-    track = tracks.read_track(tmp_path / "ibtracs.nc", "2008245N17323")
-    np.testing.assert_allclose(track.pressure, [100600.0, 100500.0])
-    assert track.radius[0] == pytest.approx(166680.0)
-    for storm, said in (
-        (None, "2 storms, 2008245N17323, 2014010N00000; name one"),
-        ("ike", "2 storms are called 'ike'; give an identifier, as '2008245N17323'"),
-        ("FAY", "no storm 'FAY'"),
-    ):
-        with pytest.raises(DataError, match=said):
-            tracks.read_track(tmp_path / "ibtracs.nc", storm)
-
-
-def test_pressures_of_ibtracs_that_the_us_agencies_lack_are_those_of_the_wmo(tmp_path):
-    import xarray as xr
-
-    times = np.array(["2008-09-01T06", "2008-09-01T12", "2008-09-01T18"], "datetime64[ns]")
-    line = lambda *values: ("date_time", np.array(values))  # noqa: E731
-    data = xr.Dataset({"time": ("date_time", times), "lon": line(120.0, 121, 122), "lat": line(20.0, 20.5, 21)})
-    data.assign(usa_pres=line(990.0, np.nan, 980.0), wmo_pres=line(991.0, 985.0, np.nan)).to_netcdf(tmp_path / "a.nc")
-    np.testing.assert_allclose(tracks.read_track(tmp_path / "a.nc").pressure, [99000.0, 98500.0, 98000.0])
-    data.to_netcdf(tmp_path / "none.nc")
-    with pytest.raises(DataError, match="none.nc: 3 of 3 points have no central pressure, from which the vortex foll"):
-        tracks.read_track(tmp_path / "none.nc")
-
-
 DYING = (45, 50, 55, 60, 70, 80, 90, 95, 100, 90, 60, 30), (1e3, 998, 995, 990, 982, 975, 968, 962, 958, 968, 985, 996)
 
 
@@ -282,12 +237,10 @@ def test_the_wind_of_the_vortex_is_that_of_the_track_or_of_the_wmo_where_there_i
     assert "m/s in place of 15.4 m/s on 2008-09-01 11:00; correct" in said
 
 
-def test_a_forecast_without_pressures_is_told_how_many_points_lack_them(tmp_path):
-    (tmp_path / "ofcl.dat").write_text(deck([1000, *11 * [0]]))
+def test_a_forecast_without_pressures_is_told_how_many_points_lack_them(read):
     with pytest.raises(DataError, match="11 of 12 points have no central pressure, .*; give a track with pressures"):
-        tracks.read_track(tmp_path / "ofcl.dat")
-    (tmp_path / "gaps.dat").write_text(deck([1000, 0, -999, *DYING[1][3:]]))
-    assert len(tracks.read_track(tmp_path / "gaps.dat").moments) == 10
+        read(deck([1000, *11 * [0]]))
+    assert len(read(deck([1000, 0, -999, *DYING[1][3:]])).moments) == 10
 
 
 @pytest.mark.parametrize(
@@ -315,39 +268,18 @@ def test_a_grid_that_does_not_hold_the_centre_of_a_cyclone_has_the_wind_of_one_t
     assert winds[0][2, 0, 6] < -1.0  # clockwise
 
 
-@pytest.mark.parametrize(
-    ("name", "units", "needed"),
-    [
-        ("lon", "arcmin", "degree"),
-        ("lat", "radian", "degree"),
-        ("usa_pres", "Pa", "hPa"),
-        ("usa_rmw", "km", "nmile"),
-        ("usa_wind", "m s-1", "knots"),
-        ("usa_wind", "kts", None),
-        ("usa_pres", "mb", None),
-        ("lat", "degrees_north", None),
-    ],
-)
-def test_an_ibtracs_file_in_other_units_is_refused(tmp_path, name, units, needed):
-    import xarray as xr
+@pytest.fixture
+def read(tmp_path):
+    """Read the track of a deck with this text, of one of its storms."""
 
-    values = {"lon": (-37.0, -38.4), "lat": (17.2, 17.3), "usa_pres": (1e3, 990.0), "usa_rmw": (90.0, 80.0)}
-    data = xr.Dataset({key: ("date_time", np.array(two)) for key, two in (values | {"usa_wind": (30.0, 35.0)}).items()})
-    data["time"] = "date_time", np.array(["2008-09-01T06", "2008-09-01T12"], "datetime64[ns]")
-    data[name].attrs["units"] = units
-    data.to_netcdf(tmp_path / "storm.nc")
-    if needed is None:
-        assert tracks.read_track(tmp_path / "storm.nc").longitude[0] == -37.0
-        return
-    with pytest.raises(DataError, match=f"{name} in .*storm.nc is in '{units}', and must be in '{needed}'; convert"):
-        tracks.read_track(tmp_path / "storm.nc")
-
-
-def test_minutes_forecast_hours_and_storms_of_a_deck_are_read(tmp_path):
     def read(text, storm=None):
         (tmp_path / "deck.dat").write_text(text)
         return tracks.read_track(tmp_path / "deck.dat", storm)
 
+    return read
+
+
+def test_minutes_forecast_hours_and_storms_of_a_deck_are_read(read):
     landfall = ATCF.replace("2008090112,   ,", "2008090112, 40,")
     assert read(landfall).moments[1] == datetime.datetime(2008, 9, 1, 12, 40)
     forecast = ATCF.replace("BEST,   0", "OFCL,  12", 1).replace("BEST,   0", "OFCL,  24").replace("0112", "0106")
@@ -362,11 +294,7 @@ def test_minutes_forecast_hours_and_storms_of_a_deck_are_read(tmp_path):
         read(two, "AL112008")
 
 
-def test_storms_of_several_seasons_of_a_deck_are_told_apart(tmp_path):
-    def read(text, storm=None):
-        (tmp_path / "deck.dat").write_text(text)
-        return tracks.read_track(tmp_path / "deck.dat", storm)
-
+def test_storms_of_several_seasons_of_a_deck_are_told_apart(read):
     both = ATCF + ATCF.replace("2008", "2012").replace("1005,", "990,")
     assert read(both, "AL092008").pressure.min() == 100500.0 and read(both, "AL092012").pressure.min() == 99000.0
     with pytest.raises(DataError, match="holds 2 storms, AL092008, AL092012; name one of them"):
@@ -378,10 +306,9 @@ def test_storms_of_several_seasons_of_a_deck_are_told_apart(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["17.2N", "172", "", "172E"])
-def test_latitudes_of_a_deck_are_tenths_of_degrees_with_a_letter(wrong, tmp_path):
-    (tmp_path / "deck.dat").write_text(ATCF.replace("172N", wrong))
+def test_latitudes_of_a_deck_are_tenths_of_degrees_with_a_letter(wrong, read):
     with pytest.raises(DataError, match=f"'{wrong}' is not a number of tenths of degrees with N or S"):
-        tracks.read_track(tmp_path / "deck.dat")
+        read(ATCF.replace("172N", wrong))
 
 
 def test_storms_of_a_csv_file_are_told_apart(tmp_path):

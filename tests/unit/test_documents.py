@@ -18,10 +18,12 @@ import numpy as np
 import pytest
 import typer
 
+import swmodel
 import swmodel as sw
 from swmodel.cli import app
 from swmodel.cli.files import library
 from swmodel.errors import ConfigError
+from swmodel.runtime import paths
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
 
@@ -240,3 +242,19 @@ def test_the_page_of_the_gallery_follows_from_its_manifest_and_its_images_are_sm
     assert set(images) == {entry["name"] for entry in found}
     assert all(path.stat().st_size < 120_000 for path in images.values())
     assert all((ROOT / "docs" / f"{entry['page']}.md").exists() for entry in found)
+
+
+# -- drawings ----------------------------------------------------------------------------------------------------------
+
+PACKAGE = Path(swmodel.__file__).parent
+PAGE = paths.PACKAGE.parent / "docs" / "data_flow.md"
+PLACE = re.compile(r"(\w+(?:/\w+)+\.py)(?:: (\w+))?")
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="an installed package has no docs")
+def test_the_places_that_the_drawings_name_exist():
+    places = PLACE.findall(PAGE.read_text().replace("swmodel/", ""))
+    assert len(places) > 25
+    for file, name in places:
+        text = (PACKAGE / file).read_text()
+        assert not name or re.search(rf"(def|class) _?{name}\b", text), (file, name)

@@ -204,26 +204,11 @@ run = {until = "1 hour"}
 grid = {type = "cartesian", nx = 7, ny = 3, x = [0, "700 m"], y = [0, "300 m"]}
 bathymetry = {type = "formula", depth = "where((x > 300) & (x < 400), -1.0, 4.0)"}
 stepper = {type = "ab2"}
-[[forcing]]
-type = "gate"
-inlet = ["250 m", "150 m"]
-outlet = ["450 m", "150 m"]
-width = "3 m"
-sill = "-1 m"
-one_way = true
-[[forcing]]
-type = "culvert"
-inlet = ["250 m", "50 m"]
-outlet = ["450 m", "50 m"]
-width = "3 m"
-sill = "-1 m"
-opening = "1 m"
-length = "120 m"
-[[forcing]]
-type = "pump"
-inlet = ["250 m", "50 m"]
-outlet = ["450 m", "50 m"]
-discharge = {file = "q.csv"}
+forcing = [
+  {type = "gate", inlet = ["250 m", "150 m"], outlet = ["450 m", "150 m"], width = 3, sill = "-1 m", one_way = true},
+  {type = "culvert", inlet = [250, 50], outlet = [450, 50], width = 3, sill = -1, opening = "1 m", length = "120 m"},
+  {type = "pump", inlet = ["250 m", "50 m"], outlet = ["450 m", "50 m"], discharge = {file = "q.csv"}},
+]
 """
 
 

@@ -1,14 +1,19 @@
 """What flows in through open sides: its energy, its start from the state of a run, and dry cells that it floods."""
 
 import collections
+import functools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel.adjoint import FinalState, Problem
+from swmodel.dynamics import near_sides
+from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
-from swmodel.parallel.halo import SIDES
+from swmodel.fields.field import Field
+from swmodel.parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from swmodel.runtime.compilation import jit
 from tests.selection import now
 
@@ -206,3 +211,75 @@ def test_sides_that_leave_the_level_free_are_refused_without_one_that_holds_it()
     grid = sw.CartesianGrid(6, 6, (0.0, 6e4), (0.0, 6e4))
     with pytest.raises(ConfigError, match="RadiationNudging: no open side holds the level.*add a Sponge, or give one"):
         sw.ShallowWater(grid, 50.0, boundaries=sw.RadiationNudging("west", incoming=TIDE))
+
+
+# -- what is near a side -----------------------------------------------------------------------------------------------
+
+HALO = (5, 3, 2, 4)  # west, east, south, north
+
+
+def flow():
+    """(u, v, eta) of a tile of 9 x 7 cells."""
+    numbers = np.random.default_rng(1).standard_normal((3, 7 + 6, 9 + 8))
+    return [Field(jnp.asarray(x), position, HALO) for x, position in zip(numbers, ("u", "v", "h"))]
+
+
+@pytest.mark.parametrize("side", [WEST, EAST, SOUTH, NORTH])
+def test_windows_hold_the_cells_and_velocities_of_the_tile(side):
+    whole, near = near_sides.windows(flow(), side)
+    for given, same, part in zip(flow(), whole, near):
+        np.testing.assert_array_equal(same.data, given.data)
+        assert part.data.size < given.data.size
+        inside = near_sides.cells_inside(part, side)
+        np.testing.assert_array_equal(inside.data, near_sides.cells_inside(given, side).data)
+    found = near_sides.next_velocity(side, near)
+    np.testing.assert_array_equal(found.data, near_sides.next_velocity(side, whole).data)
+    np.testing.assert_array_equal(found.data, near_sides.normal_velocity(side, *near[:2], 1).data)
+    for k in range(near_sides.INSIDE):
+        found = near_sides.normal_velocity(side, *near[:2], k)
+        np.testing.assert_array_equal(found.data, near_sides.normal_velocity(side, *whole[:2], k).data)
+
+
+@pytest.mark.parametrize("k", [-1, 4])
+def test_a_velocity_too_far_inside_is_one_sentence(k):
+    with pytest.raises(ConfigError, match=rf"reads the velocity {k} cells inside its side; read 0 to 3\."):
+        near_sides.normal_velocity(WEST, *flow()[:2], k)
+
+
+@functools.partial(jit, static_argnums=2)
+def passing(dynamics, state, side, velocity):
+    """What passes a side of a sea at rest where both velocities are `velocity` everywhere [m s-1]."""
+    equations = dynamics.prepare()
+    flow = equations.flow(state, Time(0, dt=0.01, exact_dt=0.01)).state
+    flow = [flow[name].map(jnp.zeros_like) + (velocity if name != "eta" else 0.0) for name in ("u", "v", "eta")]
+    column = near_sides.cells_inside(equations.depth, side)
+    return near_sides.passing_velocity(side, column, flow, equations, None).data
+
+
+@pytest.mark.parametrize("side", [WEST, EAST, SOUTH, NORTH])
+def test_what_passes_is_the_transport_of_the_next_faces_within_bounds(side):
+    """Of a steady transport between two depths; outflow is bounded by waves, inflow by the velocity inside."""
+    grid = sw.CartesianGrid(6, 6, (0.0, 6.0), (0.0, 6.0))
+    out = -1.0 if side in (WEST, SOUTH) else 1.0
+    place = {WEST: np.s_[:, 0], EAST: np.s_[:, -1], SOUTH: np.s_[0], NORTH: np.s_[-1]}[side]
+    for at_side, velocity, expected in (
+        (2.0, 0.2, 0.2 * 3.0 / 2.0),
+        (8.0, 0.2, 0.2 * 6.0 / 8.0),
+        (8.0, -0.2, -0.2 * 6.0 / 8.0),
+        (2.0, -0.2, -0.2),
+        (0.01, 0.2, np.sqrt(9.81 * 0.01)),
+    ):
+        depth = np.full((6, 6), 4.0)
+        depth[place] = at_side
+        model = sw.ShallowWater(grid, depth, communicator="serial", boundaries=sw.Flather(), least_thickness=0.0)
+        found = passing(model.dynamics(sw.AB2(0.01)), model.at_rest(), side, out * velocity)
+        np.testing.assert_allclose(np.asarray(found).ravel()[2:-2], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("side, longer", [(SOUTH, -1), (NORTH, 1)])
+def test_what_passes_a_side_of_the_sphere_is_the_volume_through_faces_of_other_lengths(side, longer):
+    grid = sw.SphericalGrid(6, 6, (0.0, 6.0), (40.0, 46.0))
+    model = sw.ShallowWater(grid, 4.0, communicator="serial", boundaries=sw.Flather(), least_thickness=0.0)
+    found = np.asarray(passing(model.dynamics(sw.AB2(0.01)), model.at_rest(), side, 0.2 * longer)).ravel()[2:-2]
+    inner, outer = np.cos(np.deg2rad({SOUTH: (41.0, 40.0), NORTH: (45.0, 46.0)}[side]))
+    np.testing.assert_allclose(found, 0.2 * inner / outer, rtol=1e-6)

@@ -9,7 +9,6 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.dynamics.clock import Coverage
 from swmodel.fields.state import replace
-from swmodel.parallel import make_communicator
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import _alike
@@ -25,22 +24,17 @@ def random(seed, *shape):
     return np.random.default_rng(seed).standard_normal((*shape, NY, NX))
 
 
-class Records:
-    def __init__(self, times, values, cycle=None):
-        self.times, self.values, self.cycle = times, values, cycle
-
-
 def forced(engine="arrays", **options):
     """Wind that repeats, a tide outside, a sea floor that moves: intervals of many lengths, and some of one length."""
-    rising = Records((0.0, 200.0), np.array([0.0, 1.0]))
-    wind = sw.WindStress(x=Records((0.0, 60.0, 110.0), random(6, 3), 180.0), y=rising)
+    rising = sw.Records((0.0, 200.0), np.array([0.0, 1.0]))
+    wind = sw.WindStress(x=sw.Records((0.0, 60.0, 110.0), random(6, 3), 180.0), y=rising)
     return sw.ShallowWater(
         GRID,
         DEPTH,
         coriolis=sw.FPlane(1e-4),
         forcing=(wind,),
         engine=engine,
-        boundaries=(sw.Flather("east", elevation=Records((30.0, 400.0), 0.1 * random(7, 2))),),
+        boundaries=(sw.Flather("east", elevation=sw.Records((30.0, 400.0), 0.1 * random(7, 2))),),
         source=sw.BottomMotion((0.0, 100.0, 200.0, 300.0), np.multiply.outer((0.0, 0.3, 0.7, 1.0), random(8))),
         **options,
     )
@@ -49,13 +43,13 @@ def forced(engine="arrays", **options):
 def two_intervals(**options):
     """Two intervals of a wind and of a sea floor that moves, which are few programs."""
     times, uplift = (0.0, 40.0, 120.0), sw.BottomMotion((0.0, 40.0, 120.0), random(8, 3))
-    wind = sw.WindStress(x=Records(times, random(6, 3)))
+    wind = sw.WindStress(x=sw.Records(times, random(6, 3)))
     return sw.ShallowWater(GRID, DEPTH, coriolis=sw.FPlane(1e-4), forcing=(wind,), source=uplift, **options)
 
 
 def regular(**options):
     """Records every four steps, from the first on: all intervals are alike."""
-    wind = sw.WindStress(x=Records(40.0 * np.arange(13), random(9, 13)))
+    wind = sw.WindStress(x=sw.Records(40.0 * np.arange(13), random(9, 13)))
     return sw.ShallowWater(GRID, DEPTH, forcing=(wind,), **options)
 
 
@@ -139,22 +133,6 @@ def test_tangents_and_gradients_reach_every_record(make, engine, steps):
     assert (moved[0] - moved[1]) / 2e-4 == pytest.approx(float(slope), rel=1e-5)
     felt = np.abs(gradient[0]).max((1, 2))
     assert (felt > 0).all()  # only records that the run needs are in the Dynamics
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("engine", ["auto", "arrays"])
-def test_several_devices_give_the_run_and_gradient_of_one(engine):
-    results = []
-    for communicator in ("serial", make_communicator("sharded", (NY, NX), (2, 2))):
-        model, stepper = forced(engine, communicator=communicator), sw.AB2(10.0)
-        dynamics = model.dynamics(stepper, steps=STEPS)
-        of, weights = loss(model, sw.integrate, dynamics, stepper)
-        at = dynamics.terms[0].x.records, dynamics.uplift.records, model.at_rest().eta
-        program = jit(model.communicator.spmd(lambda *x, of=of: jax.value_and_grad(of, (0, 1, 2))(*x)))
-        value, gradient = program(*at, weights, dynamics)
-        results.append([float(value), *map(model.gather, gradient)])
-    for one, other in zip(*results):
-        np.testing.assert_allclose(other, one, rtol=0, atol=1e-11 * np.abs(one).max())
 
 
 def test_what_a_run_cannot_be_right_with_is_refused():

@@ -277,13 +277,13 @@ def test_the_thickness_of_a_file_is_nowhere_negative_in_single_precision(tmp_pat
         assert fields["depth"].dtype == float and float((fields["depth"] + fields["eta"]).min()) >= 0
 
 
-def rising(folder, threshold=0.05, **options):
+def rising(folder):
     """A run over a beach that rises by 2 m at once, while a wave comes in."""
     lifted = sw.BottomMotion((0.0, 0.4), np.array([0.0, 2.0])[:, None, None] * np.ones((2, 8, 24)))
     model, state = wave_on_a_beach(source=lifted)
-    run = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.2), **options)
+    run = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.2))
     run.write(folder / "fields.nc", ("eta",), every=4.0).extremes(folder / "extremes.nc")
-    return run.maxima(folder / "maxima.nc", threshold=threshold).restart(folder / "restart.nc")
+    return run.maxima(folder / "maxima.nc", threshold=0.05).restart(folder / "restart.nc")
 
 
 def test_dry_land_that_rises_is_flooded_neither_in_maxima_nor_on_maps_of_fields(tmp_path):
@@ -298,15 +298,6 @@ def test_dry_land_that_rises_is_flooded_neither_in_maxima_nor_on_maps_of_fields(
     fields = files.open_output(tmp_path / "fields.nc")
     assert fields["depth"].dims == fields["eta"].dims
     assert not under_water(fields, -1)[:, -4:].any() and under_water(fields, -1)[:, 4].all()
-
-
-@pytest.mark.verify
-def test_maxima_of_a_shore_start_anew_where_the_threshold_has_changed(tmp_path):
-    rising(tmp_path).run(steps=10)
-    resumed = rising(tmp_path, threshold=0.1, overwrite=True)
-    resumed.resume(tmp_path / "restart.nc")
-    resumed.run(steps=5)
-    assert files.open_output(tmp_path / "maxima.nc").attrs["arrival_threshold"] == "0.1 m"
 
 
 def test_gauges_of_laboratories_keep_the_digits_of_small_waves_and_short_runs():

@@ -221,34 +221,25 @@ def with_gpus(monkeypatch):
     return lambda count: monkeypatch.setattr(glob, "glob", lambda pattern: ["/dev/nvidia0"] * count)
 
 
-def test_each_local_rank_gets_a_gpu_of_its_own(with_gpus):
-    with_gpus(4)
-    environment = {}
-    assert launch._bind_gpu(environment, launch.Launcher("x", 8, 5, 1, 4)) == "1"
-    assert environment == {"CUDA_VISIBLE_DEVICES": "1"}
+VISIBLE, SHARED = "CUDA_VISIBLE_DEVICES", {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # not all memory for one rank
 
 
-def test_ranks_that_share_gpus_go_round_and_do_not_take_all_memory(with_gpus):
-    with_gpus(2)
-    environment = {}
-    assert launch._bind_gpu(environment, launch.Launcher("x", 4, 3, 3, 4)) == "1"
-    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
-
-
-def test_only_visible_gpus_are_given_by_number_or_name(with_gpus):
-    with_gpus(8)
-    environment = {"CUDA_VISIBLE_DEVICES": "6, MIG-a1"}
-    assert launch._bind_gpu(environment, launch.Launcher("x", 2, 1, 1, 2)) == "MIG-a1"
-    environment = {"CUDA_VISIBLE_DEVICES": "6"}
-    assert launch._bind_gpu(environment, launch.Launcher("x", 2, 1, 1, 2)) == "6"
-
-
-@pytest.mark.parametrize("environment", [{"JAX_PLATFORMS": "cpu"}, {"CUDA_VISIBLE_DEVICES": ""}])
-def test_no_gpu_is_bound_where_none_is_wanted(with_gpus, environment):
-    with_gpus(2)
-    before = dict(environment)
-    assert launch._bind_gpu(environment, launch.Launcher("x", 2, 1, 1, 2)) is None
-    assert environment == before
+@pytest.mark.parametrize(
+    "count, environment, ranks, gpu, after",
+    [
+        (4, {}, (8, 5, 1, 4), "1", {VISIBLE: "1"}),
+        (2, {}, (4, 3, 3, 4), "1", {VISIBLE: "1", **SHARED}),
+        (8, {VISIBLE: "6, MIG-a1"}, (2, 1, 1, 2), "MIG-a1", {VISIBLE: "MIG-a1"}),
+        (8, {VISIBLE: "6"}, (2, 1, 1, 2), "6", {VISIBLE: "6", **SHARED}),
+        (2, {"JAX_PLATFORMS": "cpu"}, (2, 1, 1, 2), None, {"JAX_PLATFORMS": "cpu"}),
+        (2, {VISIBLE: ""}, (2, 1, 1, 2), None, {VISIBLE: ""}),
+    ],
+)
+def test_local_ranks_get_gpus_in_turn_out_of_those_that_are_visible(with_gpus, count, environment, ranks, gpu, after):
+    """Those that share one go round, and where none is wanted none is bound."""
+    with_gpus(count)
+    environment = dict(environment)
+    assert launch._bind_gpu(environment, launch.Launcher("x", *ranks)) == gpu and environment == after
 
 
 # -- cores ----------------------------------------------------------------------------------------------------------

@@ -211,3 +211,17 @@ def test_functions_have_at_most_forty_lines_of_code():
     assert len(found) > 2000
     long = {name: lines_of_code(node) for name, node in found if lines_of_code(node) > LONG_FUNCTIONS.get(name, 40)}
     assert not long
+
+
+# -- private names -----------------------------------------------------------------------------------------------------
+
+PRIVATE = re.compile(r"\b(jax|jaxlib|mpi4jax|mpi4py|pydantic|typer|xarray)\._(?!_)\w+|jax\.interpreters\.partial_eval")
+HOMES = {"jax": "runtime/private.py", "mpi4jax": "parallel/mpi.py"}
+
+
+def test_private_names_of_a_package_are_in_one_file():
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        for match in PRIVATE.finditer(path.read_text()):
+            found.setdefault(match[0].partition(".")[0], set()).add(str(path.relative_to(PACKAGE)))
+    assert found == {package: {home} for package, home in HOMES.items()}

@@ -42,37 +42,20 @@ y = [11e3, 15e3]
 ratio = 2
 inside = "harbour"
 start = "1 min"
-
-[[nest.output.fields]]
-file = "fields.nc"
-variables = ["eta", "dye"]
-every = "30 s"
-
-[nest.output.maxima]
+output = {fields = [{file = "fields.nc", variables = ["eta", "dye"], every = "30 s"}], maxima = {}}
 """
-
 
 GREEN = """
 [green]
 interval = "15 s"
-[green.sources]
-type = "unit_sources"
-x = ["4 km", "20 km"]
-y = ["8 km", "17 km"]
-spacing = "3 km"
-deviation = "1 m"
+sources = {type = "unit_sources", x = ["4 km", "20 km"], y = ["8 km", "17 km"], spacing = "3 km", deviation = "1 m"}
 """
 WIND = '\n[[forcing]]\ntype = "wind_stress"\nx = {formula = "0.1 * t / 600", every = 60}\n'
 INVERSION = """
 [inversion]
 loops = 2
 members = 0
-[[inversion.controls]]
-type = "unit_sources"
-x = ["4 km", "10 km"]
-y = ["8 km", "17 km"]
-spacing = "3 km"
-deviation = "1 m"
+controls = [{type = "unit_sources", x = ["4 km", "10 km"], y = ["8 km", "17 km"], spacing = "3 km", deviation = "1 m"}]
 [inversion.observations]
 type = "gauges"
 window = ["20 s", "3 min"]
@@ -84,18 +67,8 @@ positions = {offshore = [3e3, 19e3], inshore = [8e3, 5e3]}
 "initial.type" = "formula"
 "initial.eta" = "cos(pi / 2 * minimum(abs(x - 7e3) / 3e3, 1))**2 * cos(pi / 2 * minimum(abs(y - 11e3) / 3e3, 1))**2"
 """
-OF_TRACKS = (
-    INVERSION.partition("[inversion.obs")[0]
-    + """
-[inversion.observations]
-type = "tracks"
-deviation = "5 mm"
-every = "1 min"
-apart = "2 km"
-between = "8 km"
-[inversion.twin]
-"""
-)
+TRACKS = 'observations = {type = "tracks", deviation = "5 mm", every = "1 min", apart = "2 km", between = "8 km"}\n'
+OF_TRACKS = f"{INVERSION.partition('[inversion.obs')[0]}{TRACKS}twin = {{}}\n"
 
 
 @pytest.fixture
@@ -282,8 +255,7 @@ def test_mistakes_that_need_the_model(text, sentence, tmp_path, command):
 
 
 def test_commands_without_nests_say_so(command, sea):
-    status, _, err = command("explain", sea)
-    assert status == 2 and "add --set nest=[] to leave [[nest]] out here" in err
+    assert "add --set nest=[] to leave [[nest]] out here" in command.refused("explain", sea)
 
 
 def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):
@@ -375,10 +347,7 @@ ADJOINT = """
 [adjoint]
 controls = ["initial.eta", "gravity"]
 steps = 4
-
-[adjoint.cost]
-type = "gauge_elevation"
-gauges = ["sea", "town"]
+cost = {type = "gauge_elevation", gauges = ["sea", "town"]}
 """
 
 

@@ -412,32 +412,6 @@ def test_under_reduced_gravity_nothing_is_called_a_sea_surface(tmp_path):
     assert not any("sea" in about["long_name"] for about in found)
 
 
-def test_every_variable_is_named_after_its_position_and_direction():
-    from swmodel.fields.variables import OF_A_LAYER, UNDER_RIGID_LID, VARIABLES
-    from swmodel.output.metadata import variable_attributes
-
-    words = {"u": ("x", "eastward"), "v": ("y", "northward")}
-    along = {name: row.position for name, row in VARIABLES.items()} | {"velocity_x": "u", "velocity_y": "v"}
-    sphere = sw.SphericalGrid(4, 4, (0.0, 10.0), (0.0, 10.0))
-    for table in (VARIABLES, OF_A_LAYER, UNDER_RIGID_LID):
-        for name, row in table.items():
-            assert row.name == name and row.units and row.position in "huvq"
-            for k, grid in enumerate((GRID, sphere)):
-                about = variable_attributes(row, grid)
-                text = (
-                    f"{about['long_name']} {about.get('standard_name', '')}".replace("_", " ").replace(",", "").split()
-                )
-                for position, directions in words.items():
-                    assert (directions[k] in text) == (along.get(name, row.position) == position), (name, about)
-                assert about["location"] == {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}[row.position]
-                if "standard_name" in about and row.position in "uv":
-                    assert directions_of(about["standard_name"]) == {words[row.position][k]}
-
-
-def directions_of(name):
-    return {"x", "y", "eastward", "northward"} & set(name.split("_"))
-
-
 @pytest.fixture
 def run():
     """A linear Simulation from a slope."""

@@ -3,24 +3,33 @@
 import numpy as np
 import pytest
 
-from swmodel.fields.variables import VARIABLES
+from swmodel.fields.variables import OF_A_LAYER, UNDER_RIGID_LID, VARIABLES
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output.metadata import grid_variables, reach_of_water, shape, topology, variable_attributes
 
 PLANE, SPHERE = CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4)), SphericalGrid(4, 3, (0.0, 8.0), (10.0, 16.0))
 
 
-def test_velocities_have_cfs_names_for_their_directions():
-    """On a plane x and y have no bearing (CF's standard names); on longitude and latitude x is east and y is north."""
-    wanted = {
-        "u": ("sea_water_x_velocity", "eastward_sea_water_velocity", "eastward"),
-        "v": ("sea_water_y_velocity", "northward_sea_water_velocity", "northward"),
-    }
-    for name, (on_plane, on_sphere, bearing) in wanted.items():
-        assert variable_attributes(VARIABLES[name], PLANE)["standard_name"] == on_plane
-        attributes = variable_attributes(VARIABLES[name], SPHERE)
-        assert attributes["standard_name"] == on_sphere
-        assert attributes["long_name"].startswith(bearing)
+def test_velocities_have_cfs_names_for_their_directions_and_every_variable_says_where_it_lies():
+    """On a plane x and y have no bearing (CF's standard names); on longitude and latitude x is east and y is north.
+
+    In SGRID's words for the points of a C-grid eta lies on faces, u on the first kind of edges, v on the second.
+    """
+    words = {"u": ("x", "eastward"), "v": ("y", "northward")}
+    along = {name: row.position for name, row in VARIABLES.items()} | {"velocity_x": "u", "velocity_y": "v"}
+    for table in (VARIABLES, OF_A_LAYER, UNDER_RIGID_LID):
+        for name, row in table.items():
+            assert row.name == name and row.units and row.position in "huvq"
+            for k, grid in enumerate((PLANE, SPHERE)):
+                about = variable_attributes(row, grid)
+                standard = set(about.get("standard_name", "").split("_"))
+                text = {*about["long_name"].replace(",", "").split(), *standard}
+                for position, directions in words.items():
+                    assert (directions[k] in text) == (along.get(name, row.position) == position), (name, about)
+                assert about["grid"] == "grid" and ("cell_measures" in about) == (row.position == "h")
+                assert about["location"] == {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}[row.position]
+                if standard != {""} and row.position in "uv":
+                    assert {"x", "y", "eastward", "northward"} & standard == {words[row.position][k]}
 
 
 def test_no_two_velocities_at_one_position_share_a_standard_name():
@@ -28,17 +37,6 @@ def test_no_two_velocities_at_one_position_share_a_standard_name():
         names = [(row.position, variable_attributes(row, grid).get("standard_name")) for row in VARIABLES.values()]
         velocities = [(position, name) for position, name in names if name and name.endswith("velocity")]
         assert len(velocities) == len(set(velocities)) >= 4
-
-
-@pytest.mark.parametrize("name", VARIABLES)
-@pytest.mark.parametrize("grid", (PLANE, SPHERE), ids=("plane", "sphere"))
-def test_every_variable_of_the_table_says_where_it_lies_and_what_it_is(name, grid):
-    """SGRID's words for the points of a C-grid: eta lies on faces, u on the first kind of edges, v on the second."""
-    row = VARIABLES[name]
-    found = variable_attributes(row, grid)
-    assert found["location"] == {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}[row.position]
-    assert found["units"] == row.units and found["grid"] == "grid" and found["long_name"]
-    assert ("cell_measures" in found) == (row.position == "h")
 
 
 @pytest.mark.parametrize("periodic, rows, columns", (("", 4, 5), ("x", 4, 4), ("y", 3, 5), ("xy", 3, 4)))

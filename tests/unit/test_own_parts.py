@@ -170,14 +170,9 @@ def test_a_term_that_returns_no_pair_or_lacks_ghost_cells_is_named(part, momentu
         sw.Simulation(model, model.at_rest(), stepper(10.0)).run(steps=1)
 
 
-class Records:
-    def __init__(self, times, values):
-        self.times, self.values, self.cycle = times, values, None
-
-
 def test_records_that_lack_ghost_cells_are_named_too():
     grid = sw.CartesianGrid(24, 20, (0.0, 24e3), (0.0, 20e3))
-    rates = Records([0.0, 600.0], np.full((2, *grid.shape), 1e-5))
+    rates = sw.Records([0.0, 600.0], np.full((2, *grid.shape), 1e-5))
     model = sw.ShallowWater(grid, 100.0, dissipation=Neighbours(rates))
     with pytest.raises(HaloError, match=r"or dissipation.0.rate, declared with halo=False, is read at neighbouring"):
         model.halo(sw.AB2(10.0))
@@ -185,7 +180,7 @@ def test_records_that_lack_ghost_cells_are_named_too():
 
 def test_parameters_of_any_term_may_be_time_records():
     """What a declaration allows works: a viscosity in records is that of the moment."""
-    ramp = Records([0.0, 600.0], np.stack([np.zeros(GRID.shape), np.full(GRID.shape, 2e4)]))
+    ramp = sw.Records([0.0, 600.0], np.stack([np.zeros(GRID.shape), np.full(GRID.shape, 2e4)]))
     model = sw.ShallowWater(GRID, 100.0, dissipation=(sw.Laplacian(ramp),), linear=True)
     x, y = GRID.coordinates("u")
     start = model.state(u=np.broadcast_to(np.sin(y / 1e4), GRID.shape))

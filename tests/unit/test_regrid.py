@@ -58,15 +58,6 @@ def test_averaging_keeps_the_integral_over_the_sphere_and_over_a_region_at_any_r
     assert (result * area(grid.x_edges, grid.y_edges)).sum() == pytest.approx(exact, rel=1e-12)
 
 
-def test_averaging_onto_the_cells_of_the_file_changes_nothing():
-    rng = np.random.default_rng(3)
-    z = rng.normal(size=(20, 30))
-    grid = SphericalGrid(30, 20, (0, 30), (-10, 10))
-    np.testing.assert_allclose(
-        regridded(field_on(grid.x_centres, grid.y_centres, lambda x, y: z), grid, "average"), z, rtol=0, atol=1e-13
-    )
-
-
 def test_a_cell_is_the_area_weighted_mean_of_the_parts_of_data_cells_in_it():
     z = np.array([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
     field = field_on([0.5, 1.5, 2.5], [40.5, 41.5], lambda x, y: z)
@@ -74,13 +65,6 @@ def test_a_cell_is_the_area_weighted_mean_of_the_parts_of_data_cells_in_it():
     across = np.array([0.25, 1.0, 0.5]) / 1.75
     up = np.diff(np.sin(np.deg2rad([40.25, 41.0, 41.5])))
     assert result.item() == pytest.approx(up / up.sum() @ z @ across, rel=1e-13)
-
-
-@pytest.mark.parametrize("method", ["average", "interpolate"])
-def test_a_constant_stays_constant(method):
-    field = field_on(np.arange(0, 360, 7.5), np.arange(-90, 91, 4.5), lambda x, y: 5.0 + 0 * x * y)
-    grid = SphericalGrid(50, 41, (-180, 180), (-90, 90))
-    np.testing.assert_allclose(regridded(field, grid, method), 5.0, rtol=1e-14)
 
 
 # --- interpolation
@@ -140,13 +124,6 @@ def test_longitude_conventions_and_domains_across_seams_agree(convention, domain
     np.testing.assert_allclose(result, reference, rtol=0, atol=1e-12)
 
 
-def test_a_domain_seen_from_the_other_convention_is_the_same_domain():
-    field = field_on(CONVENTIONS["-180 to 180"], LATITUDES)
-    east = regridded(field, SphericalGrid(30, 20, (170, 200), (0, 30)), "average")
-    west = regridded(field, SphericalGrid(30, 20, (-190, -160), (0, 30)), "average")
-    np.testing.assert_allclose(east, west, rtol=0, atol=1e-12)
-
-
 def test_descending_latitudes_and_transposed_dimensions_change_nothing():
     grid = SphericalGrid(30, 20, (170, 200), (-40, 30))
     field = field_on(CONVENTIONS["0 to 360"], LATITUDES)
@@ -201,16 +178,6 @@ def test_axes_are_known_by_their_attributes_or_names(names, attributes):
     for name, attrs in zip(names, attributes):
         renamed[name].attrs = attrs
     np.testing.assert_array_equal(regridded(renamed, grid, "average"), regridded(field, grid, "average"))
-
-
-def test_two_dimensional_axes_are_read_if_the_grid_is_not_rotated():
-    field = field_on(np.arange(0, 30, 1.0), np.arange(0, 20, 1.0))
-    lon, lat = np.meshgrid(field.lon, field.lat)
-    twisted = xr.Dataset({"z": (("j", "i"), field.values), "nav_lon": (("j", "i"), lon), "nav_lat": (("j", "i"), lat)})
-    np.testing.assert_array_equal(rectilinear(twisted, "z").values, field.values)
-    twisted["nav_lon"] = (("j", "i"), lon + 0.1 * lat)
-    with pytest.raises(DataError, match="rotated or curvilinear"):
-        rectilinear(twisted, "z")
 
 
 def test_axes_of_indices_do_not_pass_for_positions():

@@ -1,12 +1,7 @@
 """Claims about restart files: they give back every bit, are whole or absent, and say what is wrong with them."""
 
 import os
-import resource
 import shutil
-import subprocess
-import sys
-import textwrap
-import time
 
 import netCDF4
 import numpy as np
@@ -17,7 +12,7 @@ from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output import replacing
 from swmodel.output import restart as module
 from swmodel.output.restart import Layout, write_restart_parts
-from swmodel.parallel.decomposition import Decomposition, row_blocks
+from swmodel.parallel.decomposition import row_blocks
 from tests.restarts import read_restart, write_restart
 
 GRID = SphericalGrid(13, 11, (120.0, 180.0), (15.0, 60.0))
@@ -64,17 +59,6 @@ def test_a_restart_gives_back_every_bit(tmp_path, dtype):
         k: type(v) for k, v in SCALARS.items()
     }
     assert restart.attributes == ATTRIBUTES
-
-
-@pytest.mark.parametrize("layout", [(1, 1), (1, 2), (2, 2), (3, 2), (11, 13)])
-def test_every_layout_of_ranks_takes_its_tiles_of_the_same_state(path, layout):
-    restart, whole = read_restart(path, GRID), arrays_of("float64")["history_tendencies"]
-    decomposition = Decomposition(GRID.shape, layout)
-    rebuilt = np.full_like(whole, np.nan)
-    for rank in range(decomposition.size):
-        rows, columns = decomposition.tile(rank).slices
-        rebuilt[..., rows, columns] = restart.arrays["history_tendencies"][..., rows, columns]
-    assert rebuilt.tobytes() == whole.tobytes()
 
 
 def blocks_of(arrays, most):
@@ -221,42 +205,3 @@ def test_a_folder_that_is_removed_under_a_writer_is_no_full_disk(tmp_path, remov
             if not written and remove == "folder":
                 netCDF4.Dataset(temporary, "x")
     assert not (folder / "r.nc").exists()
-
-
-def test_a_full_disk_leaves_the_older_restart(path):
-    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # what a quota does
-    try:
-        with pytest.raises(SwmodelError, match="could not be written"):
-            write_restart(path, GRID, arrays_of("float64", seed=1), SCALARS)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
-
-
-@pytest.mark.verify
-def test_a_run_killed_at_any_moment_leaves_a_whole_restart(tmp_path):
-    code = """
-        import sys
-        import numpy as np
-        from swmodel.grids.grid import CartesianGrid
-        from tests.restarts import write_restart
-        grid = CartesianGrid(300, 300, (0.0, 1.0), (0.0, 1.0))
-        for step in range(100000):
-            write_restart(sys.argv[1], grid, {"eta": np.full((4, 300, 300), float(step))}, {"step": step})
-            print(step, flush=True)
-        """
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        command = [sys.executable, "-c", textwrap.dedent(code), tmp_path / "r.nc"]
-        writer = subprocess.Popen(command, stdout=subprocess.PIPE)
-        done = [writer.stdout.readline() for _ in range(int(rng.integers(1, 12)))]
-        time.sleep(rng.uniform(0.0, 0.02))
-        writer.kill()
-        done += writer.stdout.readlines()
-        writer.communicate()
-        restart = read_restart(tmp_path / "r.nc")
-        assert restart.scalars["step"] in (int(done[-1]), int(done[-1]) + 1)
-        assert (restart.arrays["eta"] == restart.scalars["step"]).all()
-    write_restart(tmp_path / "r.nc", GRID, {}, {})
-    assert os.listdir(tmp_path) == ["r.nc"]  # half-written files of the killed runs are gone

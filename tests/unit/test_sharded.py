@@ -543,11 +543,9 @@ def test_processes_receive_one_tile_at_a_time(mesh, as_of_two_processes, monkeyp
 
 @pytest.mark.verify
 def test_self_attraction_on_padded_tiles_is_that_of_one_rank():
-    from tests.parallel.test_loading import ocean
-
     ends = []
     for communicator in (make_communicator("serial", SHAPE), make_communicator("sharded", SHAPE, (2, 3))):
-        model = ocean(communicator, "fused")
+        model = cases.loaded(communicator=communicator, engine="fused")
         state = Simulation(model, cases.start(model), sw.ForwardBackward(60.0)).run(steps=3)
         ends.append({name: model.gather(x) for name, x in state})
     for name, expected in ends[0].items():

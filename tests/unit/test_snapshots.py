@@ -50,28 +50,6 @@ def counted(monkeypatch):
     return counts
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("engine, steps", [("arrays", 3), ("auto", 1)])
-def test_files_are_those_of_chunks_that_end_at_each_record(tmp_path, monkeypatch, engine, steps):
-    """Bit for bit where a field is stored; what is computed for the file is compiled in two programs."""
-    simulation(engine=engine, **WITH_ALL).write(tmp_path / "together.nc", NAMES, every=steps * DT).run(steps=31)
-    with monkeypatch.context() as patched:
-        patched.setattr(snapshots, "MOST_STEPS", 0)
-        one = simulation(engine=engine, **WITH_ALL).write(tmp_path / "alone.nc", NAMES, every=steps * DT)
-        assert not one.outputs[0].watcher
-        counts = counted(patched)
-        one.run(steps=31)
-        assert max(counts) == steps
-    together, alone = content(tmp_path / "together.nc"), content(tmp_path / "alone.nc")
-    times = [*range(0, 32, steps)] + [31] * (31 % steps > 0)
-    np.testing.assert_array_equal(together["time"], DT * np.array(times))
-    for name in ("time", "eta"):
-        np.testing.assert_array_equal(together[name], alone[name], err_msg=name)
-    for name in NAMES:
-        scale = np.nanmax(np.abs(alone[name]))
-        np.testing.assert_allclose(together[name], alone[name], rtol=0, atol=4e-7 * scale, err_msg=name)
-
-
 def test_a_chunk_holds_many_records_and_no_more_than_there_are_slots(tmp_path, monkeypatch):
     run, counts = simulation().write(tmp_path / "fields.nc", ("eta",), every=2 * DT), counted(monkeypatch)
     run.run(steps=200)

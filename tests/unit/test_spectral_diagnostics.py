@@ -378,8 +378,7 @@ restart = {every = "1 hour"}
 def test_the_file_of_an_experiment_asks_for_spectra(command, tmp_path):
     file = tmp_path / "case.toml"
     file.write_text(EXPERIMENT)
-    status, out, _ = command("check", file)
-    assert status == 0 and "spectra.nc: spectra of energy and enstrophy every 1 min, 3 records" in out
+    assert "spectra.nc: spectra of energy and enstrophy every 1 min, 3 records" in command.ok("check", file)[0]
     status, *_ = command("run", file, "-o", tmp_path, "--plot")
     assert (tmp_path / "spectra.spectrum.png").exists()
     with xr.open_dataset(tmp_path / "spectra.nc") as written:

@@ -20,13 +20,9 @@ DEPTH, LENGTH, RATE, END = 100.0, 1000.0, 2e-3, 0.5  # [m], [s], of the drag [s-
 ORDERS = {sw.AB2: 2, sw.AB3: 2, sw.SSPRK3: 3, sw.RK4: 4, sw.ForwardBackward: 2}  # AB3 starts with a step of Euler
 
 
-class Growing:
+def growing(value):
     """A record of zeros at the start, and one of `value` at LENGTH."""
-
-    times, cycle = np.array([0.0, LENGTH]), None
-
-    def __init__(self, value):
-        self.values = np.stack([np.zeros(GRID.shape), np.full(GRID.shape, value)])
+    return sw.Records(np.array([0.0, LENGTH]), np.stack([np.zeros(GRID.shape), np.full(GRID.shape, value)]))
 
 
 def stepper_of(kind, dt):
@@ -54,13 +50,13 @@ def advanced(model, stepper, steps, state=None, first=0):
 def blown(drag, end=END, **options):
     """Water under a wind that grows to `end` [m s-2], along x and against y, with a linear drag."""
     stress = end * DEPTH * 1000.0
-    wind = sw.WindStress(x=Growing(stress), y=Growing(-stress), density=1000.0)
+    wind = sw.WindStress(x=growing(stress), y=growing(-stress), density=1000.0)
     return sw.ShallowWater(GRID, DEPTH, forcing=(wind,), dissipation=(sw.LinearDrag(drag),), engine="arrays", **options)
 
 
 def lifted():
     """Water whose surface follows, at RATE, a level that rises to 1 m."""
-    sponge = sw.Sponge("west", width=1e30, rate=RATE, elevation=Growing(1.0))
+    sponge = sw.Sponge("west", width=1e30, rate=RATE, elevation=growing(1.0))
     grid = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4))
     return sw.ShallowWater(grid, DEPTH, boundaries=(sponge,), engine="arrays")
 
@@ -141,7 +137,7 @@ def test_forward_backward_sees_the_level_outside_in_the_middle_of_the_step():
     """From rest a step lets in dt sqrt(g H) eta_ext (Flather 1976) through the open side, and nothing elsewhere."""
     grid = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4))
     model = sw.ShallowWater(
-        grid, DEPTH, linear=True, boundaries=(sw.Flather("west", elevation=Growing(1.0)),), engine="arrays"
+        grid, DEPTH, linear=True, boundaries=(sw.Flather("west", elevation=growing(1.0)),), engine="arrays"
     )
     stepper = sw.ForwardBackward(10.0)
     for step in (0, 3):

@@ -202,19 +202,6 @@ def bounds(path):
         return found.time_bnds.values.tolist()
 
 
-@pytest.mark.verify
-def test_the_time_of_a_file_is_that_of_its_samples(tmp_path):
-    made = products(quick(), tmp_path).maxima(tmp_path / "maxima.nc")
-    made.run(steps=13)
-    assert bounds(tmp_path / "means.nc") == [600.0, 1200.0]
-    assert bounds(tmp_path / "extremes.nc") == [100.0, 1300.0]
-    assert bounds(tmp_path / "maxima.nc") == [0.0, 1300.0]
-    later = quick()
-    later.run(steps=3)
-    later.maxima(tmp_path / "later.nc").run(steps=2)
-    assert bounds(tmp_path / "later.nc") == [300.0, 500.0]
-
-
 @pytest.mark.parametrize("restart", ["restart.nc", pytest.param("restart.zarr", marks=pytest.mark.verify)])
 def test_a_resumed_run_continues_what_is_sampled_in_the_same_way_and_starts_all_else_anew(tmp_path, restart, caplog):
     """By what a product is, not by its place among others."""
@@ -268,22 +255,6 @@ def test_a_product_without_a_sample_is_not_written(tmp_path, caplog):
     assert not list(tmp_path.iterdir())
     for name in ("means.nc", "extremes.nc", "tide.nc"):
         assert f"{tmp_path / name} is not written: the run has taken no sample for it" in caplog.text
-
-
-@pytest.mark.verify
-def test_files_of_an_earlier_run_are_gone_when_a_run_starts(tmp_path):
-    def made():
-        run = products(quick(), tmp_path).harmonics(tmp_path / "tide.nc", ("M2",))
-        return run.maxima(tmp_path / "maxima.nc").restart(tmp_path / "restart.nc").write(tmp_path / "fields.nc")
-
-    def stop(step, *_):
-        raise KeyboardInterrupt
-
-    made().run(steps=9)
-    (tmp_path / "tide.nc").write_text("of a longer run")
-    with pytest.raises(KeyboardInterrupt):
-        made().run(steps=9, progress=stop)
-    assert [path.name for path in tmp_path.iterdir()] == ["fields.nc"]  # of the new run
 
 
 def test_sums_take_memory_which_there_must_be(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.sponge import SpongeProfile
-from swmodel.dynamics.terms import Series, value_at
+from swmodel.dynamics.terms import Series
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.steps import one_step
 from tests.selection import now
@@ -40,12 +40,6 @@ def test_records_are_linear_between_and_held_at_the_ends():
     steps = np.arange(13)
     expected = np.interp(10.0 * steps, [20, 60, 70], [1, 5, 2])
     np.testing.assert_allclose(follow(series, 0, 12, 10.0), expected, rtol=1e-14)
-
-
-def test_a_cycle_joins_its_last_record_to_its_first():
-    series = Series(np.array([10.0, 40.0]), np.array([1.0, 4.0]), cycle=50.0)
-    wanted = np.interp(10.0 * np.arange(-3, 25), [10, 40, 60], [1, 4, 1], period=50.0)
-    np.testing.assert_allclose(follow(series, -3, 24, 10.0), wanted, rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", (np.float32, np.float64))
@@ -82,21 +76,6 @@ def test_a_window_ends_where_the_model_says_that_a_run_of_steps_must():
     assert ends == [3, 7, 10, 15, 25, 30, 40]
 
 
-def test_a_wind_in_records_is_the_wind_at_each_time():
-    rng = np.random.default_rng(2)
-    values = rng.random((2, NY, NX))
-    model = sw.ShallowWater(GRID, 500.0, forcing=(sw.WindStress(x=Records([0.0, 100.0], values), density=1000.0),))
-
-    @jit
-    def rate(dynamics, k):
-        return dynamics.prepare().tendency(model.at_rest(), k).u
-
-    for start, k in ((0, 0.0), (0, 2.5), (6, 1.0)):
-        stress = values[0] + (start + k) / 10.0 * (values[1] - values[0])
-        got = rate(model.interval(1, start, 10.0), jnp.asarray(start + k))
-        np.testing.assert_allclose(np.asarray(got)[:, :-1], stress[:, :-1] / (1000.0 * 500.0), rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     "records, sentence",
     [
@@ -110,22 +89,6 @@ def test_a_wind_in_records_is_the_wind_at_each_time():
 def test_records_that_do_not_fit_are_refused(records, sentence):
     with pytest.raises(ValueError, match=sentence):
         sw.ShallowWater(GRID, 500.0, forcing=(sw.WindStress(x=records),))
-
-
-def test_numbers_functions_and_arrays_say_the_same():
-    stress = 0.1 + 0.0 * GRID.x_centres[None, :] + np.zeros(GRID.shape)
-    for x in (0.1, lambda x, y: 0.1 + 0 * x, stress):
-        model = sw.ShallowWater(GRID, 500.0, forcing=(sw.WindStress(x=x),))
-        assert np.allclose(model.terms[0].x, 0.1)
-
-
-def test_parameters_that_vary_are_means_at_the_faces():
-    rate = np.random.default_rng(3).random(GRID.shape)
-    model = sw.ShallowWater(GRID, 500.0, dissipation=(sw.LinearDrag(rate),))
-    rates = jit(lambda d, s: d.prepare().tendency(s, 0.0))(model.interval(1, 0, 1.0), model.state(u=1.0, v=1.0))
-    mean = lambda x, axis: 0.5 * (x[1:] + x[:-1]) if axis == 0 else 0.5 * (x[:, 1:] + x[:, :-1])  # noqa: E731
-    np.testing.assert_allclose(rates.u[:, 1:-2], -mean(rate, 1)[:, 1:-1], rtol=1e-12)
-    np.testing.assert_allclose(rates.v[1:-2], -mean(rate, 0)[1:-1], rtol=1e-12)
 
 
 # -- a sea floor that moves -------------------------------------------------------------------------------------------
@@ -237,14 +200,6 @@ def test_sides_and_combinations_that_make_no_sense_are_refused():
 def test_depths_that_are_no_ocean_are_refused(depth, sentence):
     with pytest.raises(ValueError, match=sentence):
         sw.ShallowWater(GRID, depth)
-
-
-def test_open_sides_may_change_in_time():
-    outside = Records([0.0, 100.0], np.stack([np.zeros(GRID.shape), np.full(GRID.shape, 2.0)]))
-    model = sw.ShallowWater(GRID, 500.0, gravity=9.81, boundaries=(sw.Flather("east", elevation=outside),))
-    flow = jit(lambda d: d.prepare().flow(d.zeros(), 5.0).u)(model.interval(1, 0, 10.0))
-    np.testing.assert_allclose(flow.interior[:, -1], -np.sqrt(9.81 / 500.0) * 1.0, rtol=1e-12)
-    assert value_at(3.0, 1) == 3.0
 
 
 def test_land_at_an_open_side_stays_dry():

@@ -109,19 +109,6 @@ def test_what_does_not_change_is_kept_in_single_precision(kind):
     np.testing.assert_allclose(last.eta, 1.0, rtol=0, atol=1e-6)
 
 
-def test_adams_bashforth_combines_the_slopes_with_its_weights():
-    states = [START, *(take_steps(sw.RK4(jnp.asarray(10.0)), n)[0] for n in (1, 2))]
-    slopes = [tendency(DYNAMICS, state) for state in states]
-    stepper = sw.AB3(jnp.asarray(10.0))
-    found, history = take_steps(stepper, 1, states[2], Past(jnp.int32(2), (slopes[1], slopes[0])))
-    wanted = states[2].eta + 10.0 / 12 * (23 * slopes[2].eta - 16 * slopes[1].eta + 5 * slopes[0].eta)
-    np.testing.assert_allclose(found.eta, wanted, rtol=1e-13)
-    np.testing.assert_allclose(history.values[1].eta, slopes[1].eta, rtol=0)
-    stepper = sw.AB2(jnp.asarray(10.0), jnp.asarray(0.1))
-    found, _ = take_steps(stepper, 1, states[1], Past(jnp.int32(1), (slopes[0],)))
-    np.testing.assert_allclose(found.v, states[1].v + 10.0 * (1.6 * slopes[1].v - 0.6 * slopes[0].v), rtol=1e-13)
-
-
 def test_forward_backward_presses_with_the_new_elevation():
     """AB3-AM4 of Shchepetkin & McWilliams (2005): the pressure in a flow at rest, three levels of elevation deep."""
     rng, dt, g = np.random.default_rng(0), 10.0, 9.81

@@ -16,6 +16,7 @@ from swmodel.grids.topography import topography
 GRID = sw.CartesianGrid(10, 6, (0.0, 100.0), (0.0, 60.0))
 
 EXPERIMENT = """\
+run = {until = 4, engine = "arrays"}  # these tests are of what a model is made of, and not of its loops
 grid = {type = "cartesian", nx = 10, ny = 6, x = [0, 100], y = [0, 60]}
 bathymetry = {type = "file", file = "beach.nc"}
 initial = {type = "gaussian", amplitude = 0.3, centre = [30, 30], radius = 10}
@@ -25,10 +26,6 @@ dissipation = [{type = "manning_drag", roughness = {file = "land_use.nc", variab
 momentum = "momentum_conserving"
 wetting = {thin = "1 mm"}
 precision = "float64"
-
-[run]
-until = 4
-engine = "arrays"  # these tests are of what a model is made of, and not of its loops
 
 [output]
 fields = [{file = "fields.nc", every = 2, variables = ["eta"]}]

@@ -100,6 +100,8 @@ def test_names_are_checked():
         model().state(salt=1.0)
     with pytest.raises((ValueError, ConfigError), match="holds u, v, eta, and the model steps u, v, eta, dye"):
         sw.Simulation(model(), model(tracers=()).at_rest(), sw.AB2(DT))
+    with pytest.raises(ValueError, match="member 1: the state holds u, v, eta, and the model steps"):
+        sw.Ensemble(model(), [model().at_rest(), model(tracers=()).at_rest()])
     with pytest.raises(ConfigError, match="PseudoSpectral steps u, v and eta alone, and not 'dye'"):
         model(core=sw.PseudoSpectral(), depth=80.0, dissipation=(), momentum=sw.EnergyConserving())
 
@@ -133,22 +135,6 @@ def test_every_stepper_carries_it_in_both_loops(stepper, engine):
         np.testing.assert_allclose(end[name], x, rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("stepper", [sw.SSPRK3, sw.ForwardBackward, sw.SemiImplicit], ids=lambda s: s.__name__)
-def test_it_goes_through_open_sides_and_sponges(stepper):
-    found = []
-    for engine in ("arrays", "fused") if stepper is not sw.SemiImplicit and why_not() is None else ("arrays",):
-        sides = (sw.Flather("west"), sw.Flather("south"), sw.Sponge("east", width=2e3, rate=1e-3))
-        ocean = model(engine, CARRIED + (Content(SALT),), "", boundaries=sides)
-        stages = 1 if engine == "arrays" else 2
-        run = sw.Simulation(ocean, moving(ocean, salt=stripes), stepper(DT), stages_per_exchange=stages)
-        end = run.run(steps=9)
-        np.testing.assert_allclose(end.dye, thickness(end, stepper(DT)), rtol=2e-14)
-        found.append(end.salt)
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=1e-12, atol=1e-12)
-
-
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -175,19 +161,6 @@ def test_files_and_gauges_show_the_concentration(tmp_path):
         run.write(tmp_path / "other.nc", ("salt",))
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("stepper", [sw.AB2, sw.SemiImplicit], ids=lambda s: s.__name__)
-def test_restarts_hold_it_to_the_bit(tmp_path, stepper):
-    ocean = model()
-    straight = sw.Simulation(ocean, moving(ocean, dye=stripes), stepper(DT)).run(steps=8)
-    first = sw.Simulation(ocean, moving(ocean, dye=stripes), stepper(DT)).restart(tmp_path / "r.nc")
-    first.run(steps=4)
-    again = sw.Simulation(ocean, ocean.at_rest(), stepper(DT))
-    again.resume(tmp_path / "r.nc")
-    for (name, x), (_, y) in zip(again.run(steps=4), straight):
-        np.testing.assert_array_equal(x, y, err_msg=name)
-
-
 def test_a_restart_with_other_variables_is_refused(tmp_path):
     with_dye, plain = model(), model(tracers=())
     for ocean, name in ((with_dye, "dye.nc"), (plain, "plain.nc")):
@@ -201,20 +174,6 @@ def test_a_restart_with_other_variables_is_refused(tmp_path):
     assert run.step == 2 and np.abs(run.state.u).max() > 0
 
 
-@pytest.mark.verify
-def test_members_of_an_ensemble_have_their_own():
-    ocean = model()
-    states = [moving(ocean), moving(ocean, dye=stripes)]
-    together = sw.Ensemble(ocean, states)
-    end = sw.Simulation(together, together.initial, sw.AB2(DT)).run(steps=4)
-    for k, state in enumerate(states):
-        alone = sw.Simulation(ocean, state, sw.AB2(DT)).run(steps=4)
-        for name, x in alone:
-            np.testing.assert_allclose(end[name][k], x, rtol=1e-13, atol=1e-15, err_msg=name)
-    with pytest.raises(ValueError, match="member 1: the state holds u, v, eta, and the model steps"):
-        sw.Ensemble(ocean, [states[0], model(tracers=()).at_rest()])
-
-
 def test_a_run_ends_when_it_is_not_finite():
     ocean = model(tracers=(Content(decay=-1e9),))
     with pytest.raises(BlowUp, match="a tracer is not finite"):
@@ -222,41 +181,6 @@ def test_a_run_ends_when_it_is_not_finite():
 
 
 # -- derivatives ------------------------------------------------------------------------------------------------------
-
-
-def problem_of(stepper, engine, names):
-    ocean = model(engine, tracers=(Content(decay=1e-3),))
-    cost = adjoint.FinalState(lambda state, equations: jnp.sum(equations.shown(state, Time(4)).dye ** 2))
-    return adjoint.Problem(ocean, stepper(DT), moving(ocean, dye=stripes), 4, cost, names)
-
-
-CONTROLS = ["initial.dye", "initial.eta", "depth", "tracer.0.decay"]
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize(
-    "stepper, engine",
-    [
-        (sw.AB2, "arrays"),
-        pytest.param(sw.AB2, "fused", marks=NEEDS_COMPILER),
-        (sw.ForwardBackward, "arrays"),
-        pytest.param(sw.ForwardBackward, "fused", marks=NEEDS_COMPILER),
-        (sw.SemiImplicit, "arrays"),  # it has no fused loops
-    ],
-    ids=lambda x: getattr(x, "__name__", x),
-)
-def test_its_adjoint_is_that_of_its_tangent(stepper, engine):
-    problem = problem_of(stepper, engine, CONTROLS)
-    x, y = np.meshgrid(*(1e3 * (0.5 + np.arange(n)) for n in (NX, NY)))
-    np.testing.assert_allclose(problem.values["initial.dye"], np.where(DEPTH > 0, stripes(x, y), 0.0), rtol=1e-14)
-    random = np.random.default_rng(3)
-    directions = {name: random.standard_normal((NY, NX)) * (DEPTH > 0) for name in CONTROLS[:3]}
-    directions["tracer.0.decay"] = 1e-3
-    gradient = problem.value_and_gradient()[1]
-    products = {name: float(np.sum(np.asarray(gradient[name]) * d)) for name, d in directions.items()}
-    slope = problem.tangent(None, directions)[1]
-    assert abs(sum(products.values()) - slope) < 1e-12 * sum(map(abs, products.values()))
-    assert min(map(abs, products.values())) > 1e-12 * abs(slope)
 
 
 @pytest.mark.verify

@@ -176,9 +176,17 @@ def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
         assert expected in said
 
 
-def test_a_solitary_wave_that_breaks_is_refused():
-    with pytest.raises(ConfigError, match="a wave of 6 m breaks in water of 5 m; give a height of 4.17 m or less"):
-        sw.SolitaryWave(height=6.0, depth=5.0, peak=0.0)
+@pytest.mark.parametrize(
+    "wave, said",
+    [
+        ('"solitary", height = 6, depth = 5', "a wave of 6 m breaks in water of 5 m; give a height of 4.17 m or less"),
+        ('"sech", height = 0.1, depth = 1', "elevation.wave: 'sech' is unknown; known are cnoidal, solitary"),
+    ],
+)
+def test_what_breaks_or_is_no_wave_is_refused_with_its_place(wave, said):
+    text = EXPERIMENT + f"elevation = {{wave = {wave}, peak = 5}}\n"
+    first, *_ = assemble(read_text(text, "run.toml", ".")).sentences()
+    assert "boundary[0].elevation" in first and said in first
 
 
 def test_dates_of_a_series_count_from_the_start_of_the_run(tmp_path):
@@ -302,17 +310,3 @@ def test_check_warns_of_such_waves_where_it_looks_at_some_tiles_of_a_large_grid(
     assert status == 0 and "tiles were examined" in out and "depth = 10 m, and the water along the west" in out, (
         out + err
     )
-
-
-def test_a_solitary_wave_that_breaks_is_refused_with_the_place_of_the_mistake(tmp_path, command):
-    text = EXPERIMENT + 'elevation = {wave = "solitary", height = 3, depth = 3, peak = 5}'
-    (tmp_path / "case.toml").write_text(text)
-    status, _, err = command("check", tmp_path / "case.toml")
-    assert status == 2 and "boundary[0].elevation" in err and "a wave of 3 m breaks in water of 3 m" in err, err
-
-
-def test_a_wave_of_another_name_is_refused_with_the_names_of_all(tmp_path, command):
-    text = EXPERIMENT + 'elevation = {wave = "sech", height = 0.1, depth = 1, peak = 5}'
-    (tmp_path / "case.toml").write_text(text)
-    status, _, err = command("check", tmp_path / "case.toml")
-    assert status == 2 and "elevation.wave: 'sech' is unknown; known are cnoidal, solitary" in err

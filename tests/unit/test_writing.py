@@ -18,7 +18,6 @@ from swmodel.output.restart import write_restart_parts
 from swmodel.output.running import Run
 from swmodel.output.schedule import Writer
 from swmodel.runtime.signals import LOCK, ExitGuard
-from swmodel.simulation import driver
 from swmodel.simulation.driver import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
 from tests.restarts import read_restart
@@ -335,23 +334,3 @@ def test_chunks_are_short_again_when_their_fixed_cost_has_gone():
         taken.append((0.9 if k < 30 else 0.0) + pace.steps * 2e-3)
         pace.steps = pace.measure(pace.steps, taken[-1])
     assert max(taken[20:30]) > 4.0 and max(taken[-10:]) < 2.1
-
-
-@pytest.mark.verify
-def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
-    append, counts, advance = netcdf.FieldFile.append, [], driver.advance
-
-    def slow(*arguments):
-        time.sleep(0.4)
-        append(*arguments)
-
-    def counted(*arguments):
-        counts.append(int(arguments[-1]))
-        return advance(*arguments)
-
-    monkeypatch.setattr(netcdf.FieldFile, "append", slow)
-    monkeypatch.setattr(driver, "advance", counted)
-    run = simulation(tmp_path, every=2000.0)  # [s], 200 steps
-    run.outputs = run.outputs[:1]
-    run.run(steps=1000)
-    assert counts[:3] == [8, 8, 32] and counts[-4:] == [200] * 4

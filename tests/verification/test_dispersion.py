@@ -9,8 +9,9 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.grids.bathymetry import onto_grid
+from tests.selection import now
 
-from .cases import NAMED, plane, tendency
+from .cases import NAMED, plane, take_steps, tendency
 
 F, G, H, DX, DY = 1e-4, 9.81, 500.0, 1e4, 1e4
 WAVES = [(1, 0), (0, 1), (1, 1), (2, -3), (5, 4), (6, 5), (6, 0), (-4, 2)]
@@ -81,3 +82,24 @@ def test_waves_over_a_floor_that_cells_do_not_resolve_travel_as_over_its_harmoni
     resolved = level(floor.size, "average")
     error = {method: np.abs(level(32, method) - resolved).max() for method in ("harmonic", "average")}
     assert error["harmonic"] < 0.1 and error["average"] > 0.5, error
+
+
+# -- an inertial oscillation -------------------------------------------------------------------------------------------
+
+DAYS = 100
+STEPPERS = (sw.AB2(200.0), sw.AB3(200.0), sw.SSPRK3(200.0), sw.RK4(200.0), sw.ForwardBackward(200.0))
+
+
+@pytest.mark.parametrize("stepper", now(STEPPERS, STEPPERS[0], *STEPPERS[3:]), ids=lambda s: type(s).__name__)
+def test_an_inertial_oscillation_is_kept_for_a_hundred_days(stepper):
+    """Of 1 m/s, it turns by f dt a step and keeps its speed to 1 %; AB2's epsilon takes its share."""
+    model = sw.ShallowWater(sw.CartesianGrid(3, 3, (0.0, 3e6), (0.0, 3e6), "xy"), 1000.0, coriolis=sw.FPlane(F))
+    steps = round(DAYS * 86400 / 200.0)
+    state, _ = take_steps(model, stepper, model.state(u=1.0), steps)
+    kept = stepper.amplification(1j * F * 200.0) ** steps
+    speed, phase = np.hypot(state.u, state.v), np.arctan2(-np.asarray(state.v), np.asarray(state.u))
+    np.testing.assert_allclose(speed, kept, rtol=2e-3)  # the first, lower-order steps are in it
+    assert isinstance(stepper, sw.AB2) or abs(kept - 1) < 0.01
+    error = (phase - F * DAYS * 86400 + np.pi) % (2 * np.pi) - np.pi
+    assert np.abs(error).max() < (F * 200.0) ** 2 * F * DAYS * 86400
+    assert np.abs(state.eta).max() < 1e-12

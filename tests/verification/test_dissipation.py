@@ -112,16 +112,6 @@ def test_a_shear_flow_decays_at_the_discrete_rate(term, power):
         assert left < 0.99
 
 
-def test_drag_slows_a_uniform_flow_as_its_formula_says():
-    grid = plane(6, 5, "xy")
-    model = sw.ShallowWater(grid, 40.0, gravity=9.81, dissipation=TERMS)
-    found, _ = forces(model, model.state(u=3.0, v=4.0))
-    rates = {sw.LinearDrag: 1e-5, sw.QuadraticDrag: 2e-3 * 5 / 40, sw.ManningDrag: 9.81 * 0.03**2 * 5 / 40 ** (4 / 3)}
-    for term, rate in rates.items():
-        np.testing.assert_allclose(found[term][0], -3.0 * rate, rtol=1e-12)
-        np.testing.assert_allclose(found[term][1], -4.0 * rate, rtol=1e-12)
-
-
 def varying(grid, scale, seed):
     """(ny, nx) positive coefficients about `scale`."""
     return scale * (1.0 + 0.5 * np.random.default_rng(seed).random(grid.shape))

@@ -1,4 +1,4 @@
-"""Potential, wind and air pressure do what theory says; `make verify CASE=...` prints the figures."""
+"""Potential, wind, air pressure and tides do what theory says; `make verify CASE=...` prints the figures."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,12 @@ from swmodel.config.assembly import assemble, model_of
 from swmodel.defaults import WATER_DENSITY
 from swmodel.runtime import paths
 from swmodel.units import hour
+from swmodel.verification import channels
 from swmodel.verification import tides as figures
+from swmodel.verification.gyres import transport_error
+from swmodel.verification.suite import all_cases
 
+from . import measures_global_tide
 from .cases import take_steps
 
 
@@ -58,3 +62,37 @@ def test_the_flat_basins_storm_leaves_a_trough_where_its_wind_makes_the_water_ci
     eta = model.gather(sw.Simulation(model, model.at_rest(), stepper).run(until=18 * hour).eta)
     eye = np.argmin(np.abs(model.grid.y_centres - 27.4)), np.argmin(np.abs(model.grid.x_centres + 92.0))
     assert eta[eye] == pytest.approx(under_eye, abs=0.01) and eta.min() == pytest.approx(lowest, abs=0.01)
+
+
+# -- tides through open sides, and of the world ocean ------------------------------------------------------------------
+
+
+@pytest.mark.verify
+def test_a_quarter_wave_channel_converges_at_second_order_and_is_right_to_a_thousandth_from_an_experiment_file():
+    marks = all_cases()["tidal_channel"].measure((40, 80)).values
+    assert marks["channel_order"] == pytest.approx(2.0, abs=0.25) and marks["channel_error"] < 1e-3
+
+
+def test_a_kelvin_wave_enters_and_leaves_whole():
+    assert channels.kelvin_error() < 0.012
+
+
+@pytest.mark.verify
+def test_the_amphidrome_lies_within_one_cell_of_taylors():
+    assert channels.amphidrome_cells() < 0.6
+
+
+@pytest.mark.verify
+def test_the_potential_alone_raises_the_tide_of_oceanic_islands():
+    found = measures_global_tide.measure().values
+    assert found["global_m2_error_30"] < 16.0
+    assert 2.0 < found["global_m2_terawatts"] < 2.85
+
+
+# -- a gyre ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.verify
+def test_the_western_boundary_transport_is_within_five_percent_of_munks():
+    """128 x 128 cells, as the experiment has."""
+    assert abs(transport_error(128)) < 0.05
