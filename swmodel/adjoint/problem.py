@@ -30,7 +30,7 @@ from ..stepping.loop import shown, step_loop
 from ..stepping.stability import check_time_step
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of, split_controls, units_in
 from .core.checkpointing import Readings
-from .core.programs import Programs, Transform
+from .core.programs import Pair, Programs, Transform
 from .core.runs import Plan, Run, Unit
 from .core.schedules import Checkpoints, Needs, StoreAll
 from .costs.costs import tile_cost
@@ -279,7 +279,7 @@ class Problem:
     def tangent(self, values: ControlDict | None, directions: ControlDict) -> tuple[float, float]:
         """(J, dJ/dvalues . directions), by the tangent-linear model."""
         run = self._run(self._complete(values), self._directions(directions))
-        J = run.evaluate(run.to_end())
+        J = cast(Pair, run.evaluate(run.to_end()))
         return self._number(J.value), self._number(J.slope[0])
 
     def value_and_gradient(self, values: ControlDict | None = None) -> tuple[float, ControlDict]:

@@ -54,7 +54,7 @@ def frame_of(
     if form.conserves_momentum:
         least, options["wetting"] = max(FRAME, (BORES + bool(tracers)) * stages), WettingDrying()
     own = [each for each in tracers if not is_shipped(_class_of(each))]
-    options["tracers"] = [*_plain(own), *([Tracer("tracer")] if len(own) < len(tracers) else [])]
+    options["tracers"] = [*_plain(own), *([Tracer(name="tracer")] if len(own) < len(tracers) else [])]
     stepper = ForwardBackward(dt=1.0) if stages == 1 and not form.conserves_momentum else SSPRK3(dt=1.0)
     try:
         return max(least, stages * _cells_read(grid.spherical, stepper, options))

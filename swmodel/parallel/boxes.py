@@ -5,6 +5,7 @@ linear, and its transpose sums the cotangents of all ranks and gives each rank i
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -74,7 +75,7 @@ def joined(parts: Sequence[tuple[Part, jax.Array]]) -> tuple[Part, jax.Array]:
     if len(parts) == 1:
         return parts[0]
     box = parts[0][0].box
-    return Part(box, (0, 0), (0, 0), box), sum(_padded(part, x) for part, x in parts)
+    return Part(box, (0, 0), (0, 0), box), functools.reduce(jnp.add, (_padded(part, x) for part, x in parts))
 
 
 def _padded(part, x):

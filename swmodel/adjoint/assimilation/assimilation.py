@@ -193,7 +193,10 @@ def incremental(
 def resumed(variational: FourDVar, departures: Departures, parameters: ControlDict, rows: Sequence) -> Analysis:
     """The Analysis to continue from, by stored parameters and rows (number, J, misfit, background, products)."""
     now = _evaluated(variational, departures, parameters, int(rows[-1][0]))
-    history = [Loop(int(number), *map(float, J), int(products)) for number, *J, products in rows[:-1]]
+    history = [
+        Loop(int(number), float(J), float(misfit), float(background), int(products))
+        for number, J, misfit, background, products in rows[:-1]
+    ]
     return dataclasses.replace(now, history=(*history, *now.history))
 
 

@@ -197,11 +197,12 @@ class Inversion:
 
         Rows of the history are (number, J, misfit, background, products).
         """
-        *found, pairs = self._descent() if self.method == "descent" else self._loops(self.departures, self._store_loop)
+        parameters, history, why, readings, pairs = (
+            self._descent() if self.method == "descent" else self._loops(self.departures, self._store_loop)
+        )
         if self.uncertainty is not None and self.method in ("incremental", "descent"):
-            parameters, *_, readings = found
             pairs = self._eigenpairs(parameters, readings, self.uncertainty)
-        return *found, pairs
+        return parameters, history, why, readings, pairs
 
     def _linearised(self):
         """The argument `linearised` of `incremental`; None stands for the exact tangent."""

@@ -71,8 +71,8 @@ def gauge_records(
     for name, record in records.items():
         try:
             span = window_of(window, name)
-        except ConfigError as error:
-            mistakes += error.mistakes
+        except ConfigError as caught:
+            mistakes += caught.mistakes
             continue
         record = dataclasses.replace(record, window=span, deviation=1.0)
         time, value, _ = record.counted()

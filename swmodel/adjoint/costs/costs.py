@@ -320,7 +320,8 @@ class SeriesMisfit(OfRun):
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         reader, tables = self.reader(model), observation_tables(self.series(), dt, first_step, steps)
-        return Squares(reader, *(everywhere(model, table) for table in tables), first_step + 1)
+        share, observed, per_deviation = (everywhere(model, table) for table in tables)
+        return Squares(reader, share, observed, per_deviation, first_step + 1)
 
     def last_time(self) -> float:
         times = (record.counted()[0] for record in self.series().values())
