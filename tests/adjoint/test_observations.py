@@ -76,6 +76,8 @@ def test_gauges_that_do_not_vary_are_named_all_at_once():
     with pytest.raises(ConfigError) as refused:
         gauge_records(records, (0.0, 3600.0), error=0.2)
     assert len(refused.value.mistakes) == 2 and "all are the same" in str(refused.value)
+    with pytest.raises(ConfigError, match="(?s)gauge 'none' has no window.*all are the same"):
+        gauge_records({"none": records["late"], **records}, {"dead": (0.0, 3600.0), "late": (0.0, 3600.0)}, error=0.2)
     quiet = {"dead": records["dead"]}
     assert gauge_records(quiet, (0.0, 3600.0), deviation=0.1)["dead"].error == pytest.approx(0.1)
 
