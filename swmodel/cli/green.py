@@ -1,4 +1,4 @@
-"""`swmodel green`: a bank of Green's functions, for `swmodel forecast`; `swmodel rerun`: the whole model beside it."""
+"""`swmodel green`: a bank of Green's functions, for `swmodel forecast`; `swmodel rerun`: runs of the whole model."""
 
 from __future__ import annotations
 
