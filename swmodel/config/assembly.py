@@ -128,7 +128,8 @@ def assemble(
         made.attempt(("bathymetry", "levees"), floor.check_levees, made.grid)
     run, on = made.section("run"), made.surroundings
     for group in ("dissipation",) if run is None else ("dissipation", "forcing", "boundary"):
-        for k, entry in enumerate(made.section(group) or ()):
+        entries: Any = made.section(group) or ()
+        for k, entry in enumerate(entries):
             for name, value in entry:
                 made.attempt((group, k), entry.check_value, name, value, on)
     made.attempt(("model", "core"), _check_core, made)

@@ -132,7 +132,7 @@ def _sections(draft, section, grid, output):
         if model is not None and model.wetting is not None:
             kept -= {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
         floor = type(floor)(**{key: getattr(floor, key) for key in kept})
-    if getattr(floor, "fill_lakes", False):
+    if floor is not None and getattr(floor, "fill_lakes", False):
         floor = floor.replaced(fill_lakes=INSIDE)
     replaced = {
         "grid": given["grid"].replaced(nx=grid.nx, ny=grid.ny, periodic="", **limits),

@@ -10,7 +10,7 @@ diffusivity = "10 m2 s-1"
 
 import datetime
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import netCDF4
 import numpy as np
@@ -161,7 +161,7 @@ class GaussianBump(Section):
     radius: PositiveMetres  # at which the elevation is 1/e of its maximum
 
     def state(self, model: ShallowWater) -> State:
-        (x0, y0), grid = self.centre, model.grid
+        (x0, y0), grid = self.centre, cast(Any, model.grid)
 
         def bump(x, y):
             if not grid.spherical:

@@ -145,7 +145,7 @@ class Inversion(Section):
             text = f"{self.spin_up:g} s leaves nothing of the run, which ends at {end:g} s; shorten it"
             yield Mistake(("inversion", "spin_up"), text)
         if self.method == "green":
-            if len(self.controls) > 1 or not self.controls[0].part.patterns:
+            if len(self.controls) > 1 or not all(control.part.patterns for control in self.controls):
                 text = "'green' is for one sum of unit sources or unit faults; use 'linear' or 'incremental'"
                 yield Mistake(("inversion", "method"), text)
         if self.method == "linear" and not all(control.part.numbers for control in self.controls):

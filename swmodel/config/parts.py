@@ -19,7 +19,7 @@ import importlib
 import math
 import pkgutil
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from .. import forcing
@@ -106,7 +106,8 @@ class PartSection(Section):
             return value
         if isinstance(value, Expression) and name in (positions := positions_of(self.part)):
             return on_grid(value, on.grid, positions[name], name)
-        return value.value_of(name, self, on) if hasattr(value, "value_of") else value
+        value_of = getattr(value, "value_of", None)
+        return value if value_of is None else value_of(name, self, on)
 
     def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
         """{name: value} of the parameters that follow from keys with other names; a subclass may have some."""
@@ -152,7 +153,7 @@ class _Made(Mapping):
         return len(self.classes)
 
 
-def sections_of(classes: Mapping[str, type], make: Any = None) -> MutableMapping[str, type[Any]]:
+def sections_of(classes: Mapping[str, type], make: Any = None) -> ChainMap[str, type[Any]]:
     """{type: section class} of the classes of parts, by `make(class, type)`, which is `section_for` unless given."""
     return ChainMap({}, cast(Any, _Made(classes, make or section_for)))
 

@@ -258,7 +258,7 @@ class _CycloneTrack(PartSection):
 
     def read_track(self) -> Track:
         """The Track; raises SwmodelError if it cannot be read."""
-        options = self.agency, self.wind_pressure, getattr(self, "ambient_pressure", None)
+        options: Any = self.agency, self.wind_pressure, dict(self)["ambient_pressure"]
         return read_track(self.track, self.storm, *options)
 
     def build(self, on: Surroundings) -> Cyclone:

@@ -296,7 +296,7 @@ class Surroundings:
 
     grid: Any = None
     start: datetime.datetime | None = None
-    until: float | None = None
+    until: Any = None
     gravity: float = GRAVITY
     output: Any = None
 

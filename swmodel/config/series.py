@@ -32,7 +32,8 @@ pressure = {formula = "101325 + 200 * exp(-((x - 30 * t) / (50 * km))^2)", every
 
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -154,7 +155,8 @@ class TideSection(SeriesSection):
 
     def series(self, name: str, owner: Any, on: Surroundings) -> Tide:
         """The Tide; formulas become arrays, and files are read along the open sides of the section."""
-        grid, rule, constituents = on.grid, numbers_of(owner.part)[name], {}
+        grid, rule = on.grid, numbers_of(owner.part)[name]
+        constituents: dict[str, Any] = {}
         position = rule.position or "h"
         options: Any = {"sides": None, "units": rule.units, "position": position, "velocity": None}
         if issubclass(owner.part, OpenBoundary):
@@ -275,14 +277,15 @@ class RecordFile(SeriesSection):
     patches: tuple[RecordPatch, ...] = ()  # of fields: finer ones over parts of them, the first before the others
 
     def records(self, on: Surroundings) -> FileRecords | None:
+        variable: Any = self.variable
         first = self.file[0] if isinstance(self.file, tuple) else self.file
         if is_table(first) or not is_gridded(first, self.variable):
             return None
         patches = tuple(
-            FileRecords(each.file or self.file, each.variable or self.variable, on.start, each.units)
+            FileRecords(each.file or self.file, each.variable or variable, on.start, each.units)
             for each in self.patches
         )
-        return FileRecords(self.file, self.variable, on.start, self.units, self.missing, patches)
+        return FileRecords(self.file, variable, on.start, self.units, self.missing, patches)
 
     def series(self, name: str, owner: Any, on: Surroundings) -> FileRecords | Record:
         return self.records(on) or self.record(on.start)
@@ -295,7 +298,7 @@ class RecordFile(SeriesSection):
 
     def check_value(self, name: str, owner: Any, on: Surroundings) -> None:
         """Raise an error for files that cannot be read, lack a series, or do not cover the run."""
-        rule, file = numbers_of(owner.part)[name], self.file
+        rule, file = numbers_of(owner.part)[name], cast(Path, self.file)
         if (fields := self.records(on)) is not None:
             fields.check(on.grid, name, rule, on.until)
             return

@@ -49,12 +49,13 @@ def frame_of(
         stages: the number of stages of a step.
     """
     form, of_coriolis = forms
+    shipped: Any = Tracer
     least = FRAME if stages > 1 else OF_STAGE
     options: dict[str, Any] = {"momentum": form, "coriolis_form": of_coriolis, "dissipation": _plain(parts)}
     if form.conserves_momentum:
         least, options["wetting"] = max(FRAME, (BORES + bool(tracers)) * stages), WettingDrying()
     own = [each for each in tracers if not is_shipped(_class_of(each))]
-    options["tracers"] = [*_plain(own), *([Tracer(name="tracer")] if len(own) < len(tracers) else [])]
+    options["tracers"] = [*_plain(own), *([shipped(name="tracer")] if len(own) < len(tracers) else [])]
     stepper = ForwardBackward(dt=1.0) if stages == 1 and not form.conserves_momentum else SSPRK3(dt=1.0)
     try:
         return max(least, stages * _cells_read(grid.spherical, stepper, options))

@@ -1,12 +1,14 @@
 """One series in a file, such as the elevation at an open side: CSV with a line of names, or netCDF."""
 
+from __future__ import annotations
+
 import datetime
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 
 from ..errors import DataError, nearest
 from ..forcing.waves import Record
@@ -16,6 +18,9 @@ from ..grids.observed_tables import seconds_in
 from ..grids.regrid import calendar_of, seconds_since
 from ..runtime.formats import check_format, is_number, read_csv
 from .altimetry import READABLE as ALTIMETERS
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "days")
 NOT_SI = (

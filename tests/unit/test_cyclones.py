@@ -15,6 +15,7 @@ from swmodel.adjoint.verification import verify
 from swmodel.cli.remarks import _winds_of_storm
 from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
+from swmodel.config.physics import FORCING
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing import tracks, wind_laws
@@ -230,8 +231,7 @@ def test_the_wind_of_the_vortex_is_that_of_the_track_or_of_the_wmo_where_there_i
         np.testing.assert_allclose(tracks.largest_winds(storm)[:-1], track.wind[:-1], rtol=1e-6)
         assert tracks.largest_winds(storm)[-1] > 1.1 * track.wind[-1]
     run = SimpleNamespace(start=ours.moments[0], until=11 * 3600.0)
-    options = {"storm": None, "agency": None, "wind_pressure": None, "ambient_pressure": 101300.0}
-    entry = SimpleNamespace(track=tmp_path / "deck.dat", wind_averaging=1.0, **options)
+    entry = FORCING["cyclone"](type="cyclone", track=tmp_path / "deck.dat", ambient_pressure=101300.0)
     (said,) = _winds_of_storm("forcing[0]", entry, SimpleNamespace(run=run), storm)
     assert said.startswith("forcing[0]: the largest wind of the vortex is not that of the track at 1 of 12 points,")
     assert "m/s in place of 15.4 m/s on 2008-09-01 11:00; correct" in said
