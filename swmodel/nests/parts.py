@@ -8,7 +8,7 @@ of the outermost grid's cells is refused, since its values lie elsewhere on the 
 import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def in_nest(name: str) -> str:
     return f" in the nest {name!r}" if name else ""
 
 
-def check_options(name: str, options: Mapping[str, Any]) -> None:
+def check_options(name: str, options: Mapping[str, object]) -> None:
     """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
     for key, value in options.items():
         why = ""
@@ -70,7 +70,7 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
             raise ConfigError(f"Family: {key} = {value!r}{in_nest(name)}: {why}")
 
 
-def check_arrays(name: str, options: Mapping[str, Any], grid: Grid) -> None:
+def check_arrays(name: str, options: Mapping[str, object], grid: Grid) -> None:
     """Raise ConfigError for arrays of the outermost grid's cells in the parts that a nest takes over.
 
     Args:
@@ -89,7 +89,7 @@ def check_arrays(name: str, options: Mapping[str, Any], grid: Grid) -> None:
                     )
 
 
-def is_of_cells(value: Any, grid: Grid) -> bool:
+def is_of_cells(value: object, grid: Grid) -> bool:
     """Whether a value is an array of the cells of a grid, or holds one, as records in time do."""
     if isinstance(value, Mapping):
         return any(is_of_cells(each, grid) for each in value.values())
@@ -98,7 +98,7 @@ def is_of_cells(value: Any, grid: Grid) -> bool:
     return tuple(getattr(value, "shape", ()))[-2:] == grid.shape
 
 
-def warn_of_sponges(nests: Iterable[tuple[Nest, Place]], grid: Grid, boundaries: Sequence[Any]) -> None:
+def warn_of_sponges(nests: Iterable[tuple[Nest, Place]], grid: Grid, boundaries: Sequence[object]) -> None:
     """Say which sponges, and other terms along sides, of the outermost grid have no effect in nests.
 
     Args:
