@@ -197,8 +197,8 @@ def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
     """Mistakes of the sections of nest number k, at their keys in the file; of shared sections only with `others`."""
     for mistake in mistakes:
         head, key = (*mistake.path, None, None)[:2]
-        is_shared = head == "output" and key is not None and key not in section.output.written  # with the file's
-        if head in section.written and not is_shared:
+        own = section.output.written | {None} if head == "output" and section.output is not None else {key}
+        if head in section.written and key in own:  # other keys of [output] are those of the file
             yield Mistake(("nest", k, *mistake.path), mistake.text)
         elif others:
             path = mistake.path if head == "output" else ("nest", k)

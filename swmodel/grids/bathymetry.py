@@ -309,18 +309,25 @@ def _wet_sums(layer: Layer, rows: slice, columns: slice, least: float | None = N
     return wet_fraction, water, gaps
 
 
-def from_depth(depth: FieldLike, grid: Grid, **options: Any) -> Bathymetry:
+def from_depth(
+    depth: FieldLike,
+    grid: Grid,
+    minimum_depth: float = 0.0,
+    mask: FieldLike | None = None,
+    fill_lakes: bool = False,
+    sound_speed: float | None = None,
+) -> Bathymetry:
     """Depth and mask of `grid` from a number, a function or an array; where it is 0, negative or NaN there is land.
 
     Args:
         depth: [m], positive down: a number; a function of the cell centres x (1, nx) and y (ny, 1) [m, or degrees on
             the sphere]; or an array (ny, nx), rows from south to north.
-        options: minimum_depth, mask, fill_lakes and sound_speed, as for `onto_grid`; by default nothing is deepened.
+        minimum_depth, mask, fill_lakes, sound_speed: as for `onto_grid`; by default nothing is deepened.
 
     Raises:
         ConfigError: for a wrong shape, an infinite depth, or no water at all.
     """
-    return depth_on(depth, grid, **options).whole()
+    return depth_on(depth, grid, minimum_depth, mask, fill_lakes, sound_speed).whole()
 
 
 def depth_on(

@@ -4,8 +4,8 @@ A restart holds state, history, the arrays of products and the number of steps. 
 run (fingerprint.py) and the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same,
 or if the user has named the differences: by `force` in Python, by `--force` or `--set` on the command line.
 
-Products have descriptions (`Sampler.description`). The run continues those whose descriptions equal its own. All others
-start anew at the step of the restart, and a warning names their files.
+The run continues products whose descriptions (`Sampler.description`) equal its own. All others start anew at the step
+of the restart, and a warning names their files.
 """
 
 import json
@@ -125,9 +125,8 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
 
     Raises:
         DataError: if the restart cannot be read or belongs to another grid, another ensemble or, unless `force` names
-            the differences, another experiment. The simulation is then unchanged.
-        ConfigError: if the time step is over the limit of the restart's state, unless the run that wrote it had this
-            step and nothing else has changed: it would have continued, too. The simulation is then unchanged.
+            the differences, another experiment. The simulation is unchanged after either error.
+        ConfigError: if the time step is over the limit of the restart's state, unless nothing has changed since.
     """
     names = allowed_names(force)
     tile, restart = opened_together(simulation.model.domain, path, _about)
@@ -140,8 +139,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
     found = _compared(simulation, path, tile, restart, step)
     known = {difference.name for difference in found}
     found += [x for x in _other_variables(simulation, restart["names"]) if x.name not in known]
-    refused = [difference for difference in found if not explained(difference, names)]
-    if refused:
+    if refused := [difference for difference in found if not explained(difference, names)]:
         raise DataError(_refusal(path, refused))
     same_stepper = scalars["stepper"] == type(simulation.scheme).__name__ and scalars["dt"] == simulation.dt
     keep_history = same_stepper and all(difference.name == "precision" for difference in found)
@@ -152,8 +150,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
     sums, anew = _continued(simulation, tile, restart, values["state"], step)
     simulation.step = step
     simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path
-    simulation.resumed_alike = alike
-    simulation.resumed_without = tuple(anew)
+    simulation.resumed_alike, simulation.resumed_without = alike, tuple(anew)
     simulation.set(values["state"], values["history"])
     for output, arrays in sums:
         output.arrays = arrays

@@ -10,6 +10,7 @@ complete. `take_place` is its last step, which folders have, too.
 """
 
 import contextlib
+import errno
 import glob
 import os
 import shutil
@@ -183,10 +184,16 @@ def take_place(new: Path, path: Path, *, durable: bool = True, earlier: Path | N
         path: its name from now on.
         durable: whether it survives a loss of power.
         earlier: the name of what was at `path` until now, which is removed unless this is given.
+
+    Raises:
+        IsADirectoryError, NotADirectoryError: if a folder is at the path of a file, or a file at that of a folder.
     """
     if durable and new.is_file():
         to_disk(new)
     is_folder, before = path.is_dir(), earlier or path.with_name(f".{path.name}.old")
+    if is_folder != new.is_dir() and os.path.lexists(path):
+        code = errno.EISDIR if is_folder else errno.ENOTDIR
+        raise OSError(code, os.strerror(code), str(path))
     if earlier is not None or is_folder:
         remove(before)
         with contextlib.suppress(FileNotFoundError):

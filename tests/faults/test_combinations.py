@@ -98,7 +98,7 @@ def test_what_runs_differ_in_is_noticed():
 def test_draws_do_not_depend_on_the_order_of_parts(monkeypatch):
     """Parts are listed as modules were imported, and a seed was another experiment in another process."""
     before = [draws.drawn(seed) for seed in range(8)]
-    monkeypatch.setattr(draws, "PARTS", {kind: dict(reversed(each.items())) for kind, each in draws.PARTS.items()})
+    monkeypatch.setattr(draws, "PARTS", {kind: dict(reversed([*each.items()])) for kind, each in draws.PARTS.items()})
     assert [draws.drawn(seed) for seed in range(8)] == before
 
 

@@ -128,7 +128,10 @@ def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
     fields = {"file": "a.nc", "variables": ("eta", "u"), "every": 10.0}
 
     def files(output, layers=None, wetting=None):
-        output, moves = scenario.Output.read(output), {"model": SimpleNamespace(wetting=wetting), "source": wetting}
+        output, moves = (
+            scenario.Output.read(output),
+            {"model": SimpleNamespace(wetting=wetting), "source": wetting, "bathymetry": None},
+        )
         experiment = SimpleNamespace(output=output, run=SimpleNamespace(until=100.0), **moves)
         model, _ = basin(8, 8, "float64", SerialCommunicator(), engine="arrays", layers=layers)
         return files_of(experiment, model, 6, 1.0, 50, 16)
