@@ -677,7 +677,8 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
     assert set(simulation.states) == {"", "harbour", "quay"} and simulation["quay"].time == 88.0
     assert abs(family.volume(simulation.states) - before) < 1e-13 * before
     start = state_from_outer(family.borders[0], family.outer, family.models["harbour"], outer)
-    here = tuple(slice(*limits) for limits in (family.places["harbour"].rows, family.places["harbour"].columns))
+    place = family.places["harbour"]
+    here = tuple(slice(first, first + n) for first, n in zip(place.corner, place.shape))  # box and frame
     box = np.asarray(outer.eta)[here]
     means = lambda x: np.asarray(x).reshape(14, 3, 15, 3).mean((1, 3))  # noqa: E731
     np.testing.assert_allclose(means(start.eta), box, rtol=0, atol=1e-15)
