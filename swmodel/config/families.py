@@ -76,12 +76,13 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
         made.mistakes += _records_of_linear(draft.sections)
     for k, name in ((k, each.name) for k, each in enumerate(sections) if each.name in nests):
         nest, place, around = nests[name]
-        sections_here = _sections(draft, sections[k], place.grid(around), parts[name])
+        nest_grid = place.grid(around)
+        sections_here = _sections(draft, sections[k], nest_grid, parts[name])
         made.mistakes += _renamed(mistakes_between(sections_here), sections[k], k)
         if draft.mistakes or made.mistakes:
             continue
         here = dataclasses.replace(draft, sections=sections_here, mistakes=())
-        own = assemble(here, *arguments, grid=place.grid(around), **options)
+        own = assemble(here, *arguments, grid=nest_grid, **options)
         made.mistakes += _renamed(own.mistakes, sections[k], k, others=True)
         made.nests += (NestAssembly(nest, place, own, tuple(g for g in grids if grids[g] == name)),)
     return made

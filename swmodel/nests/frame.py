@@ -92,10 +92,7 @@ def _plain(parts: Sequence[Any]) -> list[Any]:
 
 def _of_numbers(cls: type, part: Any) -> Any:
     """A part of a class that has the numbers and options of another one, or of its section, and 1 for its fields."""
-    values = {}
-    if is_shipped(cls) and (issubclass(cls, Drag) or cls.kind == "forcing"):
-        return
-    positions, rules = positions_of(cls), numbers_of(cls)
+    values, positions, rules = {}, positions_of(cls), numbers_of(cls)
     for field in dataclasses.fields(as_pytree(cls)):
         if field.init and not field.metadata.get("derived") and hasattr(part, field.name):
             value = getattr(part, field.name)
