@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 
 from ..errors import TileError
 
-COST_ACROSS = (
-    4  # cost of a cell next to a cut across rows; measure it by mpirun -n 2 swmodel bench --layout 2x1, and 1x2
-)
+# the cost of a cell next to a cut across rows; `mpirun -n 2 swmodel bench --layout 2x1`, and 1x2, measure it
+COST_ACROSS = 4
 COMFORTABLE = 8  # cells; layouts with thinner tiles come last
 
 
