@@ -34,6 +34,7 @@ PATIENCE_FAILED = 60.0  # [s] that a rank which failed waits for the others befo
 PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout
 OUTCOMES = ("passed", "failed", "skipped")
 MOST_MAPS = 40_000
+_compiled_for_large_tiles = set()
 
 gc.set_threshold(200_000, 50, 50)  # thousands of traced programs stay alive, and looking through them takes long
 # Loops are small here, and -O0 compiles one in half the time of -O1; `optimised_loops` has those that users have.
@@ -95,6 +96,18 @@ def optimised_loops():
         environment.delenv("SWMODEL_CXXFLAGS", raising=False)
         yield
     loop_name.cache_clear()
+
+
+@pytest.fixture
+def large_tiles(request, monkeypatch):
+    """Loops over steps are those on large tiles: one pass makes all steps after which buffers are in their first roles.
+
+    Programs that earlier modules compiled for small tiles of the same shape are compiled again.
+    """
+    monkeypatch.setattr("swmodel.stepping.fused.SMALL", 0)
+    if request.module not in _compiled_for_large_tiles:
+        _compiled_for_large_tiles.add(request.module)
+        jax.clear_caches()
 
 
 @pytest.fixture

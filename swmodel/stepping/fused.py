@@ -6,6 +6,7 @@ nothing.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SMALL = 16_384  # bytes of an array, up to which copies in each step cost less than compiling a longer program
 NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, with wetting and drying [m]
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
@@ -263,7 +265,9 @@ class FusedStepLoop(StepLoop):
         self.origin = self.layout.origin
         # where loops cannot overwrite their operands, steps alternate between two sets of arrays
         in_order = jax.default_backend() == "cpu" and not self.evaluation.interpret
-        self.period = self.group * stepper.buffer_cycle * (1 if in_order else 2)
+        size = math.prod(self.layout.padded) * dynamics.depth.dtype.itemsize
+        cycle = 1 if in_order and size <= SMALL else stepper.buffer_cycle
+        self.period = self.group * cycle * (1 if in_order else 2)
         if prepared:
             self.stepper = mark_numbers(stepper, dynamics.communicator)
             self.equations = self.evaluation.arrays = stepper.system(dynamics)

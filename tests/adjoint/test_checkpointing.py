@@ -49,6 +49,7 @@ def assert_equal(found, expected):
 
 
 @pytest.mark.verify
+@pytest.mark.usefixtures("large_tiles")
 def test_periods_of_steps_have_the_gradient_of_single_steps(monkeypatch):
     """Segments of seven forward-backward steps in fused loops, which are two periods and one step more."""
 

@@ -14,6 +14,8 @@ from swmodel.runtime.compilation import jit
 
 from . import cases
 
+pytestmark = pytest.mark.usefixtures("large_tiles")
+
 
 @pytest.fixture(scope="module")
 def reference():

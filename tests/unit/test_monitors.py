@@ -20,6 +20,8 @@ from swmodel.parallel import Decomposition, SerialCommunicator
 from swmodel.simulation.program import Health
 from tests.selection import later
 
+pytestmark = pytest.mark.usefixtures("large_tiles")
+
 PLANE = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 
 

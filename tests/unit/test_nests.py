@@ -466,6 +466,7 @@ def test_a_file_of_a_nest_that_cannot_be_written_leaves_those_of_the_other_grids
 
 
 @WITH_COMPILER
+@pytest.mark.usefixtures("large_tiles")
 def test_steps_of_a_nest_in_fused_loops_copy_no_field():
     """But for what the loops themselves overwrite, from one step in which all buffers have their roles to the next."""
     family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], engine="fused")

@@ -14,6 +14,8 @@ from swmodel.output.products.snapshots import MOST_RECORDS
 from swmodel.output.schedule import MOST_WRITES
 from swmodel.simulation import driver
 
+pytestmark = pytest.mark.usefixtures("large_tiles")
+
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 DT = 10.0  # [s]
 NAMES = ("eta", "u", "v", "vorticity", "dye")

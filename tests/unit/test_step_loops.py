@@ -17,6 +17,8 @@ from swmodel.stepping.loop import on_tiles, pack_state, step_loop, unpack_state
 from swmodel.stepping.steps import ArrayStepLoop, StepLoop, one_step, run_steps
 from tests.selection import later, now
 
+pytestmark = pytest.mark.usefixtures("large_tiles")
+
 KINDS = {"arrays": ArrayStepLoop, "fused": FusedStepLoop}
 STEPPER = sw.AB3(5.0)  # has a history, and buffers that change roles
 
