@@ -49,8 +49,13 @@ def passed(gate, west, east, dt=1.0, time=0):
 
 def volume(law, west, east):
     """V of one second [m3] by the law alone, between the same ponds."""
-    ends = (End(jnp.asarray(level), jnp.asarray(4.0 + level)) for level in (west, east))
-    return float(dataclasses.replace(law, areas=(AREA, AREA)).volume(*ends, jnp.asarray(G), jnp.asarray(1.0)))
+    return float(_volume(dataclasses.replace(law, areas=(AREA, AREA)), west, east))
+
+
+@jit
+def _volume(law, west, east):
+    ends = (End(level, 4.0 + level) for level in (west, east))
+    return law.volume(*ends, jnp.asarray(G), jnp.asarray(1.0))
 
 
 def test_a_gate_is_a_weir_an_orifice_and_drowned_by_du_buat():
