@@ -111,7 +111,7 @@ def energies(flow: LayerFlow) -> tuple[list, list]:
     kinetic = [layer.h * layer.kinetic_energy for layer in flow.layers]
     rest = [_rest_level(flow)] + [0.0] * (len(flow.layers) - 1)
     levels = zip(flow.equations.level_gravities, flow.layers, rest)
-    potential = [0.5 * g * (x.eta * x.eta - r * r) for g, x, r in levels]
+    potential = [0.5 * g * ((x.eta - r) * (x.eta + r)) for g, x, r in levels]
     if flow.equations.subgrid is not None:
         above = flow.equations.subgrid.above_rest(flow.eta, flow.equations.depth_at(flow.time))
         potential[0] = flow.equations.level_gravities[0] * above

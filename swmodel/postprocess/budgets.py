@@ -120,7 +120,7 @@ def _energies(dataset, mesh, record, constants):
     }
     if gravity is not None and not has_rigid_lid(dataset) and not has_finer_bed(dataset):
         ground = np.maximum(eta - h, 0.0)
-        sums["potential_energy"] = 0.5 * density * gravity * (area * (eta**2 - ground**2)).sum()
+        sums["potential_energy"] = 0.5 * density * gravity * (area * (eta - ground) * (eta + ground)).sum()
     if coriolis is not None:
         volume = corner_sum(area * h, mesh)
         q = (coriolis + zeta) * corner_sum(area, mesh) / np.where(volume > 0, volume, np.inf)
