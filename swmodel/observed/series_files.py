@@ -16,13 +16,16 @@ from ..grids import axes
 from ..grids.axes import check_units
 from ..grids.observed_tables import seconds_in
 from ..grids.regrid import calendar_of, seconds_since
-from ..runtime.formats import check_format, is_number, read_csv
+from ..runtime.formats import check_format, is_date, is_number, read_csv
 from .altimetry import READABLE as ALTIMETERS
 
 if TYPE_CHECKING:
     import xarray as xr
 
-NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "days")
+NOT_SECONDS = (
+    *("ms", "min", "mins", "minute", "minutes", "h", "hr", "hrs", "hour", "hours", "d", "day", "days"),
+    *("week", "weeks", "month", "months", "yr", "year", "years"),
+)
 NOT_SI = (
     *("mm", "cm", "km", "ft", "feet", "inch", "acre", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh", "mph"),
     *("cfs", "cusec", "cusecs", "gpm", "mgd", "mld", "ml", "gal", "lps"),
@@ -68,7 +71,8 @@ def _from_csv(file, variable, time, start):
         raise DataError(f"{file} lacks two columns with names; its first line must name them, as time_s,eta_m")
     time = _named(time, names, names[0], file)
     name = _name_of_series(variable, names, [name for name in names if name != time], file)
-    if (units := _units_in(time)) and units[-1] in NOT_SECONDS:
+    is_dated = is_date(next(filter(None, table.texts(time)), ""))
+    if not is_dated and (units := [word for word in re.findall("[a-z]+", time.lower()) if word in NOT_SECONDS]):
         raise DataError(f"{file}: the column {time} is in {units[-1]}; convert it to seconds, and rename it")
     units = _units_in(name)
     alone = len(units) == 1 and "(" not in name and "[" not in name  # wave_h may be a height
