@@ -48,6 +48,7 @@ class Records:
     values: np.ndarray | GridRecords  # (nt, ny, nx)
     cycle: float | None = None  # [s]
     calendar: str | None = None  # of the dates of a file, None of times without dates
+    origin: str | None = None  # the date of the first record, where times with dates count from it
 
     def bracket(self, time: float) -> tuple[int, int, float]:
         """(i, j, weight): the field at `time` [s] is (1 - weight) values[i] + weight values[j]."""
@@ -143,13 +144,14 @@ def field_records(
     field = field[kept]
     dated = cycle is None and field.dims[0] in field.coords  # else xarray would number the records
     calendar = calendar_of(field.coords[field.dims[0]]) if dated else None
+    origin = first_date(field.coords[field.dims[0]]) if calendar and start is None else None
 
     path, edges = field.encoding.get("source"), [*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]]]
     key = (
         None if path is None else (path, variable, position, fill, partial, grid.shape, edges, times[kept].tolist()[:1])
     )
     make = lambda k: _on_points(field[k], plan, grid, fill, partial)  # noqa: E731
-    return Records(times[kept], LazyRecords(make, (field.shape[0], *grid.shape), key), cycle, calendar)
+    return Records(times[kept], LazyRecords(make, (field.shape[0], *grid.shape), key), cycle, calendar, origin)
 
 
 def _on_points(field, plan, grid, fill, partial):
@@ -181,6 +183,19 @@ def calendar_of(time: Any) -> str | None:
         return "standard"
     name = time.values[0].calendar if time.dtype == object else str(time.attrs.get("calendar", "standard"))
     return CALENDARS.get(name.lower(), name.lower())
+
+
+def first_date(time: Any) -> str | None:
+    """The first date of a time axis in its own calendar, to the second; None without dates."""
+    if time is None or not _dated(time):
+        return None
+    first = time.values[0]
+    if np.issubdtype(time.dtype, np.datetime64):
+        return str(first.astype("datetime64[s]")).replace("T", " ")
+    if time.dtype != object:
+        calendar = str(time.attrs.get("calendar", "standard"))
+        first = cftime.num2date(float(first), _with_whole_time(str(time.attrs["units"]), named(time)), calendar)
+    return (first + datetime.timedelta(seconds=0.5)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _times(field, start):

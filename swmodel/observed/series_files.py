@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import DataError, nearest
+from ..fields.parameters import in_utc
 from ..forcing.waves import Record
 from ..grids import axes
 from ..grids.axes import check_units
 from ..grids.observed_tables import seconds_in
-from ..grids.regrid import calendar_of, seconds_since
+from ..grids.regrid import calendar_of, first_date, seconds_since
 from ..runtime.formats import check_format, is_date, is_number, read_csv
 from .altimetry import READABLE as ALTIMETERS
 
@@ -82,7 +83,8 @@ def _from_csv(file, variable, time, start):
         if "" in (cells := table.texts(column)):
             line = table.lines[cells.index("")]
             raise DataError(f"{file}, line {line}: {column} is empty; leave the line out, or fill it")
-    return Record(seconds_in(table, time, start), table.numbers(name))
+    origin = str(in_utc(datetime.datetime.fromisoformat(table.texts(time)[0]))) if is_dated and start is None else None
+    return Record(seconds_in(table, time, start), table.numbers(name), origin)
 
 
 def _units_in(column: str) -> Sequence[str]:
@@ -128,4 +130,5 @@ def _from_netcdf(file, variable, time, start):
         if (calendar := calendar_of(times)) not in (None, "standard"):
             raise DataError(f"the dates of {file} are in the calendar {calendar}; convert them to the standard one")
         seconds = seconds_since(times, start) if times.attrs.get("units") else times.values
-        return Record(np.asarray(seconds, float), np.asarray(values.values, float))
+        origin = first_date(times) if start is None else None
+        return Record(np.asarray(seconds, float), np.asarray(values.values, float), origin)
