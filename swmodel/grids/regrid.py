@@ -48,7 +48,7 @@ class Records:
     values: np.ndarray | GridRecords  # (nt, ny, nx)
     cycle: float | None = None  # [s]
     calendar: str | None = None  # of the dates of a file, None of times without dates
-    origin: str | None = None  # the date of the first record, where times with dates count from it
+    origin: str | None = None  # the date of the first of several records, where times count from it
 
     def bracket(self, time: float) -> tuple[int, int, float]:
         """(i, j, weight): the field at `time` [s] is (1 - weight) values[i] + weight values[j]."""
@@ -144,7 +144,7 @@ def field_records(
     field = field[kept]
     dated = cycle is None and field.dims[0] in field.coords  # else xarray would number the records
     calendar = calendar_of(field.coords[field.dims[0]]) if dated else None
-    origin = first_date(field.coords[field.dims[0]]) if calendar and start is None else None
+    origin = first_date(field.coords[field.dims[0]]) if calendar and start is None and times.size > 1 else None
 
     path, edges = field.encoding.get("source"), [*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]]]
     key = (

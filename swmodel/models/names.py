@@ -7,6 +7,7 @@ from ..dynamics.domain import Domain
 from ..dynamics.terms import Series, TiledPart
 from ..errors import of_part
 from ..forcing.waves import Record
+from ..grids.regrid import Records
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -45,11 +46,11 @@ def named_origins(model: "ShallowWater", parts: Mapping[str, object]) -> dict[st
 
     Args:
         model: the model.
-        parts: {name: part} as a user gives them, with the Records of series.
+        parts: {name: part} as a user gives them, with the Record of a series, or Records.
     """
     dated = {name: series.source for name, series in named_series(model).items()}
     for name, part in parts.items():
         for key, value in getattr(part, "__dict__", {}).items():
             each = value, getattr(value, "plus", None), getattr(value, "anomaly", None)
-            dated |= {f"{name}.{key}": one for one in each if isinstance(one, Record)}
+            dated |= {f"{name}.{key}": one for one in each if isinstance(one, (Record, Records))}
     return {name: one.origin for name, one in dated.items() if getattr(one, "origin", None)}

@@ -17,6 +17,7 @@ from swmodel.cli.model_remarks import _gaps
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.parameters import Number
 from swmodel.forcing.file_records import StressRecords
+from swmodel.grids.regrid import read_field_onto
 from swmodel.grids.remapping import Remapping
 from swmodel.observed.series_files import read_series
 from swmodel.parallel import make_communicator
@@ -291,6 +292,7 @@ def test_files_without_a_start_whose_first_dates_differ_are_refused(tmp_path, fi
         return sw.ShallowWater(GRID, 100.0, forcing=(sw.Wind(records(file, "u10", start)), pressure), **more)
 
     assert model(file).start is None and model(other, START, START).start == START
+    model(written(tmp_path / "steady.nc", weather(1), since="2008-09-08"))  # a single record has no time
     with pytest.raises(ConfigError, match="forcing.0.x counts from its first record on 2008-09-10 00:00:00, and forc"):
         model(other)
     with pytest.raises(ConfigError, match="forcing.1.pressure counts .* on 2008-09-09 00:00:00, and another part of"):
@@ -301,6 +303,9 @@ def test_files_without_a_start_whose_first_dates_differ_are_refused(tmp_path, fi
     tide = sw.Tide({"M2": (0.5, 30.0)}, anomaly=level)
     with pytest.raises(ConfigError, match="and boundary.0.elevation from 2008-09-12 00:00:00, since no start is given"):
         model(file, boundaries=sw.Clamped("west", tide))
+    outside = read_field_onto(other, "u10", GRID)
+    with pytest.raises(ConfigError, match="and tracer.0.outside from 2008-09-09 00:00:00, since no start is given"):
+        model(file, tracers=sw.Tracer("dye", outside=outside))
     patch = records(other, "msl", None)
     with pytest.raises(DataError, match="the records of patches begin at another date, and times count from the first"):
         records(file, "msl", None, patches=(patch,)).records(GRID, "h", "Pa")
