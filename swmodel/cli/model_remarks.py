@@ -71,7 +71,9 @@ def _drifts(run: Any, model: Any) -> Iterator[str]:
 
 def _solar(run: Any, model: Any) -> Iterator[str]:
     """A warning of each tide with a constituent that is published with two different arguments."""
-    for name, _, tide in values_of(model, Harmonics) if run.start is not None else ():
+    if run.start is None:
+        return
+    for name, _, tide in values_of(model, Harmonics):
         changes = {each: from_iho(each, in_utc(run.start), tide.latitude) for each in tide.names}
         remedies = [
             f"multiply amplitudes of {each} by {change[0]:.3g} and add {change[1]:.0f} degrees to its lags"

@@ -55,7 +55,8 @@ class FileRecords(RecordsInTime):
         file: the path of the file, or an OPeNDAP address; or a tuple of several, in any order, whose times do not
             overlap. Their dates need a `start`.
         variable: its name in the file.
-        start: the date and time of step 0 (UTC); without it times count from the first record.
+        start: the date and time of step 0 (UTC); without it times count from the first record, which has then the same
+            date in all files of a model.
         units: those of the variable, where the file does not give them. They must be the parameter's.
         missing: the treatment of missing values. "refuse" takes the mean of the valid nodes among the four around a
             point, and raises DataError for points in the sea that have none. "nearest" takes the nearest valid node of
