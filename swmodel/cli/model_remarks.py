@@ -15,7 +15,7 @@ from ..config.series import CnoidalSection, SolitarySection
 from ..fields.parameters import in_utc
 from ..fields.parts import values_of
 from ..fields.state import State
-from ..forcing.constituents import drift
+from ..forcing.constituents import drift, from_iho
 from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
@@ -37,6 +37,7 @@ def model_remarks(experiment: Experiment, model: Any) -> list[str]:
         *_calendars(experiment.run, model),
         *_high_tides(model),
         *_drifts(experiment.run, model),
+        *_solar(experiment.run, model),
         *_gaps(experiment.run, model),
     ]
 
@@ -65,6 +66,24 @@ def _drifts(run: Any, model: Any) -> Iterator[str]:
                 f"{name}: nodal factors and angles are those of the start, and those of {worst} change by "
                 f"{100 * off[worst]:.2g} % of its amplitude until the end of the run after {duration(run.until)}; make "
                 "several shorter runs where this matters."
+            )
+
+
+def _solar(run: Any, model: Any) -> Iterator[str]:
+    """A warning of each tide with a constituent that is published with two different arguments."""
+    if run.start is None:
+        return
+    for name, _, tide in values_of(model, Harmonics):
+        changes = {each: from_iho(each, in_utc(run.start), tide.latitude) for each in tide.names}
+        remedies = [
+            f"multiply amplitudes of {each} by {change[0]:.3g} and add {change[1]:.0f} degrees to its lags"
+            for each, change in changes.items()
+            if change is not None
+        ]
+        if remedies:
+            yield (
+                f"{name}: S1 and SA count from the arguments of UTide. Constants by the definition of the IHO, as of "
+                f"NOAA, need a change: {', '.join(remedies)}."
             )
 
 

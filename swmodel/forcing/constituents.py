@@ -35,6 +35,9 @@ SPECIES = {"MF": 0, "MM": 0}
 # {name: (of 1 and cos N in f [1], of sin N, sin 2N and sin 3N in u [degrees])}, N the longitude of the moon's node
 LONG_PERIOD = {"MF": ((1.043, 0.414), (-23.7, 2.7, -0.4)), "MM": ((1.0, -0.130), (0.0, 0.0, 0.0))}
 EPOCH = datetime.datetime(2000, 1, 1, 12)
+# {name: V [degrees] of the days since EPOCH} by the International Hydrographic Organization, with f = 1 and u = 0.
+# UTide has p' + 90 in the place of 180 in S1, with f of about 0.7, and h - p' in the place of h in SA.
+IHO = {"S1": lambda days: 360.0 * days, "SA": lambda days: 280.46646 + 0.98564736 * days}
 
 
 @functools.cache
@@ -138,6 +141,18 @@ def nodal(name: str, start: datetime.datetime | None, latitude: float | None) ->
         constants = abs(whole), np.angle(whole)
     factor, angle = _of_long_period(canonical(name), start) or constants
     return float(factor), float((angle + 2.0 * np.pi * v.item()) % (2.0 * np.pi))
+
+
+def from_iho(name: str, start: datetime.datetime, latitude: float | None) -> tuple[float, float] | None:
+    """(a factor of the amplitude, what is added to the lag [degrees]) of a constituent as the IHO defines it.
+
+    So published constants of S1 and SA become those of this module at a moment; None for other constituents.
+    """
+    if name not in IHO:
+        return None
+    factor, angle = nodal(name, start, latitude)
+    turn = math.degrees(angle) - IHO[name]((in_utc(start) - EPOCH).total_seconds() / 86400.0)
+    return 1.0 / factor, (turn + 180.0) % 360.0 - 180.0
 
 
 def drift(name: str, start: datetime.datetime, seconds: float, latitude: float | None) -> float:

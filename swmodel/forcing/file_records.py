@@ -12,7 +12,7 @@ import numpy as np
 
 from ..defaults import AIR_DENSITY, WIND_DRAG
 from ..errors import DataError
-from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
+from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments, in_utc
 from ..grids.axes import check_units, decode, is_dataset, open_raw
 from ..grids.grid import Grid
 from ..grids.regrid import Records, field_records
@@ -55,7 +55,8 @@ class FileRecords(RecordsInTime):
         file: the path of the file, or an OPeNDAP address; or a tuple of several, in any order, whose times do not
             overlap. Their dates need a `start`.
         variable: its name in the file.
-        start: the date and time of step 0 (UTC); without it times count from the first record.
+        start: the date and time of step 0 (UTC); without it times count from the first record, which has then the same
+            date in all files of a model.
         units: those of the variable, where the file does not give them. They must be the parameter's.
         missing: the treatment of missing values. "refuse" takes the mean of the valid nodes among the four around a
             point, and raises DataError for points in the sea that have none. "nearest" takes the nearest valid node of
@@ -99,7 +100,9 @@ class FileRecords(RecordsInTime):
             return f"{what}, a single record"
         ends = [f"{time:g} s" for time in times[[0, -1]]]
         if self.start is not None and records.calendar == "standard":
-            ends = [f"{self.start + datetime.timedelta(seconds=time):%Y-%m-%d %H:%M}" for time in times[[0, -1]]]
+            ends = [
+                f"{in_utc(self.start) + datetime.timedelta(seconds=time):%Y-%m-%d %H:%M}" for time in times[[0, -1]]
+            ]
         gap = np.diff(times).max() / 60.0
         apart = f"{gap / 60.0:.3g} h" if gap >= 60.0 else f"{gap:.3g} min"
         return f"{what}, {times.size:,} records from {' to '.join(ends)}, at most {apart} apart"
@@ -194,6 +197,11 @@ def _overlaid(words, layers):
         raise DataError(f"{words}: a climatology repeats, and patches do not go with it; give records with dates.")
     if len({each.calendar for each in layers if each.times.size > 1}) > 1:
         raise DataError(f"{words}: the dates are in different calendars, or some have none; convert them.")
+    if len({each.origin for each in layers if each.times.size > 1}) > 1:
+        raise DataError(
+            f"{words}: the records of patches begin at another date, and times count from the first record of each; "
+            "give the date of step 0: run.start in an experiment file, start in Python."
+        )
     first, last = (base.times[0], base.times[-1]) if base.times.size > 1 else (-np.inf, np.inf)
     times = np.unique(np.concatenate([each.times[(each.times >= first) & (each.times <= last)] for each in layers]))
     keys = [cast(LazyRecords, each.values).key for each in layers]
@@ -202,7 +210,10 @@ def _overlaid(words, layers):
         (times.size, *base.values.shape[1:]),
         None if None in keys else tuple(keys),
     )
-    return Records(times, values, None, next((each.calendar for each in layers if each.calendar), None))
+    calendar, origin = (
+        next(filter(None, (getattr(each, of) for each in layers)), None) for of in ("calendar", "origin")
+    )
+    return Records(times, values, None, calendar, origin)
 
 
 def _overlay(layers, time):

@@ -10,6 +10,7 @@ parameter, records that do not cover the run, missing values in the sea, and fil
 
 import abc
 import dataclasses
+import datetime
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -75,7 +76,7 @@ class RecordsInTime(abc.ABC):
         check_coverage({"": series}, end)
 
     def _source(self, records, name, rule):
-        return _Source(name, self.words, self.remedy, records.calendar, records.cycle, rule)
+        return _Source(name, self.words, self.remedy, records.calendar, records.cycle, rule, records.origin)
 
     def series_on(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> Series:
         """The Series of tile records.
@@ -107,6 +108,7 @@ class _Source:
         calendar: of their dates, None without dates.
         cycle: [s], None of records that do not repeat.
         rule: the Number that declares the parameter, or None.
+        origin: the date of the first record, where times count from it.
     """
 
     name: str
@@ -115,6 +117,7 @@ class _Source:
     calendar: str | None
     cycle: float | None
     rule: Any
+    origin: str | None = None
 
     def cut(self, domain: Domain, rank: int, wet: np.ndarray, record: GridValues) -> np.ndarray:
         """A rank's tile of a record: finite in the sea, with 0 on land where the file has no value.
@@ -246,6 +249,27 @@ def check_calendars(series: Mapping[str, Series], gregorian: str | None = None) 
                 raise ConfigError(
                     f"{source.name} is in the calendar {source.calendar} ({source.what}), and {gregorian} has dates of "
                     "the Gregorian one, so that their dates drift apart; convert the file to the calendar standard."
+                )
+
+
+def check_origins(origins: Mapping[str, str], start: datetime.datetime | None) -> None:
+    """Raise ConfigError for files whose times count from their own first records, if these are of different dates.
+
+    Args:
+        origins: {name of a parameter: date of its first record}, of those that have no start.
+        start: the date of step 0 by other parts of the model, or None.
+    """
+    if not origins:
+        return
+    (name, date), *others = origins.items()
+    if start is not None and date != f"{start:%Y-%m-%d %H:%M:%S}":
+        others = [("another part of the model", str(start)), *others]
+    for other, its in others:
+        if its != date:
+            with of_part(name):
+                raise ConfigError(
+                    f"{name} counts from its first record on {date}, and {other} from {its}, since no start is given; "
+                    "give the date of step 0: run.start in an experiment file, start in Python."
                 )
 
 

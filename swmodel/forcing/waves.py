@@ -42,10 +42,12 @@ class Record:
     Args:
         times: increasing, from 0 or before [s], (n,).
         values: in the units of the parameter, (n,).
+        origin: the date of the first time of a file without a start, from which its times count.
     """
 
     times: Any
     values: Any
+    origin: str | None = None
 
     def __post_init__(self) -> None:
         times, values = (np.array(x, float) for x in (self.times, self.values))

@@ -109,7 +109,7 @@ def samples_of(
         nearest = np.searchsorted(0.5 * (times[1:] + times[:-1]), time)
         at = np.intersect1d(np.flatnonzero(inside), nearest)
         k = np.clip(np.searchsorted(time, times[at]), 1, time.size - 1)
-        near = time[k] - time[k - 1] <= max(300.0, 2.0 * float(np.median(np.diff(time))))
+        near = time[k] - time[k - 1] <= _longest_pause(time)
         at = at[near | np.isin(times[at], time)]
         if at.size:
             found.append(Samples(name, names.index(name), at, np.interp(times[at], time, level)))
@@ -140,6 +140,38 @@ def checked(
     return [sentence for sentence in (*found, *(_gap(one, times) for one in samples)) if sentence]
 
 
+def without_samples(records: Mapping[str, xr.DataArray], samples: list[Samples], times: np.ndarray) -> list[str]:
+    """Sentences on records of which no sample is used, and on those that end long before the latest one.
+
+    Args:
+        records: {name: level [m] over "time" [s]}.
+        samples: those that are used.
+        times: of the bank [s].
+    """
+    used = [each.name for each in samples]
+    known = {name: record["time"].values[np.isfinite(record)] for name, record in records.items() if name not in used}
+    found = [
+        f"no sample of {name} is used, "
+        + (f"which has those of {time[0] / 60.0:.0f} to {time[-1] / 60.0:.0f} min" if time.size else "which has none")
+        + ": check its dates, their zone, and the start from which they count"
+        for name, time in known.items()
+    ]
+    latest = max((times[each.at[-1]] for each in samples), default=0.0)
+    for each in samples:
+        last = times[each.at[-1]]
+        if latest - last > _longest_pause(times[each.at]):
+            found.append(
+                f"{each.name} has no samples after {last / 60.0:.0f} min, and another gauge has until "
+                f"{latest / 60.0:.0f} min: its record may have stopped"
+            )
+    return found
+
+
+def _longest_pause(time):
+    """The time between two samples [s] that is not a gap yet, by times of samples [s]."""
+    return max(300.0, 2.0 * float(np.median(np.diff(time)))) if time.size > 1 else 300.0
+
+
 def _offset(samples, times, possible, instrument):
     """Where the level goes before a wave, if not to zero; raises if its mean is off, which no seismic wave changes."""
     quiet = possible[samples.at] < instrument
@@ -165,7 +197,7 @@ def _offset(samples, times, possible, instrument):
 def _gap(samples, times):
     """The longest gap in a record, which may hide a clock that jumped."""
     steps = np.diff(times[samples.at])
-    if not steps.size or steps.max() <= max(300.0, 2.0 * float(np.median(steps))):
+    if not steps.size or steps.max() <= _longest_pause(times[samples.at]):
         return None
     k = int(np.argmax(steps))
     first, last = times[samples.at[k : k + 2]] / 60.0

@@ -30,7 +30,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
-from .errors import Errors, Samples, checked, correlation, error_terms, samples_of
+from .errors import Errors, Samples, checked, correlation, error_terms, samples_of, without_samples
 
 if TYPE_CHECKING:
     from .bank import Bank
@@ -232,6 +232,7 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
         mean, root = _positive(mean, root)
         share = np.linalg.norm(root) / before
         remarks.append(f"amplitudes are positive, which multiplies their deviation by {share:.2f} in the mean")
+    remarks += without_samples(records, samples, bank.times)
     return Posterior(bank, mean, root, scales, inflation, errors, float(end), used, tuple(remarks))
 
 

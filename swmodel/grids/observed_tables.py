@@ -294,7 +294,8 @@ def _of_netcdf(path, stored, texts, start):
                 raise DataError(f"{path}: time has units {units!r} and no dates; name it {TIME} if these are seconds.")
             if name == TIME and " since " in units:
                 calendar = str(getattr(entry, "calendar", "standard"))
-                columns[name] = seconds_of_dates(columns[name], units, calendar, _dated(path, start), variable)
+                dates = columns[name].astype(np.float32 if entry.dtype == np.float32 else float)  # as in the file
+                columns[name] = seconds_of_dates(dates, units, calendar, _dated(path, start), f"{variable} in {path}")
             else:
                 ends = (unit for end, unit in UNITS.items() if name.endswith(end))
                 needed = PLACES.get(name) or next(ends, None)

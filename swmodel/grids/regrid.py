@@ -6,6 +6,8 @@ the run; twelve monthly means form a cycle.
 
 import dataclasses
 import datetime
+import functools
+import logging
 import re
 from typing import Any
 
@@ -28,7 +30,9 @@ CALENDARS = {
     "365_day": "noleap",
     "366_day": "all_leap",
 }  # {another name: the name of a calendar}; the Gregorian ones differ before 1582 only
-TIME_OF_DAY = re.compile(r"(.+ since\s+\d+-\d+-\d+)[T\s]\s*(\d{1,2})(:\d{1,2})?(:\d{1,2}(?:\.\d*)?)?\s*(\S*)", re.I)
+SINCE = re.compile(  # (unit and date, hour, minutes, seconds, time zone)
+    r"(\w+\s+since\s+[+-]?\d+-\d+-\d+)(?:[T\s]\s*(\d{1,2})(:\d{1,2})?(:\d{1,2}(?:\.\d*)?)?(?!\d))?\s*(.*)", re.I
+)
 MONTH_DAYS = (31, 28.25, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -44,6 +48,7 @@ class Records:
     values: np.ndarray | GridRecords  # (nt, ny, nx)
     cycle: float | None = None  # [s]
     calendar: str | None = None  # of the dates of a file, None of times without dates
+    origin: str | None = None  # the date of the first of several records, where times count from it
 
     def bracket(self, time: float) -> tuple[int, int, float]:
         """(i, j, weight): the field at `time` [s] is (1 - weight) values[i] + weight values[j]."""
@@ -139,13 +144,14 @@ def field_records(
     field = field[kept]
     dated = cycle is None and field.dims[0] in field.coords  # else xarray would number the records
     calendar = calendar_of(field.coords[field.dims[0]]) if dated else None
+    origin = first_date(field.coords[field.dims[0]]) if calendar and start is None and times.size > 1 else None
 
     path, edges = field.encoding.get("source"), [*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]]]
     key = (
         None if path is None else (path, variable, position, fill, partial, grid.shape, edges, times[kept].tolist()[:1])
     )
     make = lambda k: _on_points(field[k], plan, grid, fill, partial)  # noqa: E731
-    return Records(times[kept], LazyRecords(make, (field.shape[0], *grid.shape), key), cycle, calendar)
+    return Records(times[kept], LazyRecords(make, (field.shape[0], *grid.shape), key), cycle, calendar, origin)
 
 
 def _on_points(field, plan, grid, fill, partial):
@@ -177,6 +183,19 @@ def calendar_of(time: Any) -> str | None:
         return "standard"
     name = time.values[0].calendar if time.dtype == object else str(time.attrs.get("calendar", "standard"))
     return CALENDARS.get(name.lower(), name.lower())
+
+
+def first_date(time: Any) -> str | None:
+    """The first date of a time axis in its own calendar, to the second; None without dates."""
+    if time is None or not _dated(time):
+        return None
+    first = time.values[0]
+    if np.issubdtype(time.dtype, np.datetime64):
+        return str(first.astype("datetime64[s]")).replace("T", " ")
+    if time.dtype != object:
+        calendar = str(time.attrs.get("calendar", "standard"))
+        first = cftime.num2date(float(first), _with_whole_time(str(time.attrs["units"]), named(time)), calendar)
+    return (first + datetime.timedelta(seconds=0.5)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _times(field, start):
@@ -218,16 +237,17 @@ def seconds_since(time: Any, start: datetime.datetime | None) -> np.ndarray:
         DataError: for times in units that cannot be read.
     """
     values, units = time.values, str(time.attrs.get("units", ""))
+    start = None if start is None else in_utc(start)
     if np.issubdtype(values.dtype, np.datetime64):
         return (values - (values[0] if start is None else np.datetime64(start))) / np.timedelta64(1, "s")
     if values.dtype != object and " since " in units:
         calendar = str(time.attrs.get("calendar", "standard"))
-        return seconds_of_dates(values.astype(np.float64), units, calendar, start, time.name)
+        return seconds_of_dates(values, units, calendar, start, named(time))
     if values.dtype != object:
         if units.lower() not in ("s", "sec", "second", "seconds"):
             raise DataError(f"the times of {named(time)} have units {units!r}; give 'seconds since ...' (CF) or 's'.")
         return values.astype(np.float64)
-    origin = values[0] if start is None else _in_calendar(start, values[0].calendar, time.name)
+    origin = values[0] if start is None else _in_calendar(start, values[0].calendar, named(time))
     return np.array([(value - origin).total_seconds() for value in values])
 
 
@@ -235,6 +255,8 @@ def seconds_of_dates(
     values: np.ndarray, units: str, calendar: str, start: datetime.datetime | None, name: str
 ) -> np.ndarray:
     """Seconds since `start`, in UTC, or since the first of them without one, of numbers in CF units of time.
+
+    Numbers in single precision that have lost more than a second get a warning.
 
     Args:
         values: (n,) in `units`, such as "hours since 2008-09-10 00:00 -6:00".
@@ -244,24 +266,51 @@ def seconds_of_dates(
     Raises:
         DataError: for units that cannot be read.
     """
+    whole = _with_whole_time(units, name)
     try:
-        zero, one = cftime.num2date([0, 1], _with_whole_time(units, name), calendar)
+        zero, one = cftime.num2date([0, 1], whole, calendar)
     except ValueError as error:
-        raise DataError(f"the times of {name} are in {units!r}, which cannot be read: {error}.") from error
-    seconds = (values - (values[0] if start is None else 0.0)) * (one - zero).total_seconds()
+        why = str(error).rstrip(".")
+        raise DataError(f"the times of {name} are in {units!r}, which cannot be read: {why}.") from error
+    unit = (one - zero).total_seconds()
+    if (rounding := unit * _rounding(values)) > 1.0:
+        _warn_of_rounding(name, rounding)
+    values = np.asarray(values, np.float64)
+    seconds = (values - (values[0] if start is None else 0.0)) * unit
     if start is not None:
-        seconds += (zero - _in_calendar(start, zero.calendar, name)).total_seconds()
+        seconds += (zero - _in_calendar(in_utc(start), zero.calendar, name)).total_seconds()
     return np.round(seconds, 6)  # dates in files are often fractions of days
+
+
+def _rounding(values):
+    """The distance of two numbers in single precision near these times; 0 where they have not been rounded to it."""
+    values = np.asarray(values)
+    if values.dtype != np.float32 or not np.isfinite(values).any():
+        return 0.0
+    exact, step = values[np.isfinite(values)].astype(np.float64), float(np.spacing(np.nanmax(np.abs(values))))
+    intervals = np.diff(exact)
+    is_exact = (exact % (8.0 * step) == 0).all() or (intervals == intervals[:1]).all()  # as whole days are
+    return 0.0 if is_exact else step
+
+
+@functools.cache
+def _warn_of_rounding(name, seconds):
+    """Warn once, however often a file is read."""
+    text = "the times of %s are in single precision, which rounds them to %.3g s; write them in double precision"
+    logging.getLogger("swmodel").warning(text, name, seconds)
 
 
 def _with_whole_time(units, name):
     """CF units with hours, minutes and a time zone as cftime reads them, such as "hours since 2024-03-01 00:00 -06:00".
 
-    It would leave out a zone of one digit, as in "-6:00", and an hour without minutes.
+    It would leave out a zone of one digit, as in "-6:00", one by name, and an hour without minutes.
     """
-    match = TIME_OF_DAY.fullmatch(units.strip())
+    match = SINCE.fullmatch(units.strip())
     if match is None:
-        return units
+        raise DataError(
+            f"the times of {name} are in {units!r}, which cannot be read; give them as in 'hours since 2024-03-01 "
+            "00:00'."
+        )
     date, hour, minute, second, zone = match.groups(default="")
     offset = re.fullmatch(r"([+-])(\d{1,2}):?(\d{2})?", zone)
     if offset is None and zone.upper() not in ("", "Z", "UTC", "UT", "GMT"):
@@ -270,7 +319,7 @@ def _with_whole_time(units, name):
         )
     if offset is not None:
         zone = f"{offset[1]}{int(offset[2]):02d}:{offset[3] or '00'}"
-    return f"{date} {hour}{minute or ':00'}{second} {zone}".strip()
+    return f"{date} {hour or '00'}{minute or ':00'}{second} {zone}".strip()
 
 
 def _in_calendar(start, calendar, name):

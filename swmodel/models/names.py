@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 from ..dynamics.domain import Domain
 from ..dynamics.terms import Series, TiledPart
 from ..errors import of_part
+from ..forcing.waves import Record
+from ..grids.regrid import Records
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -37,3 +39,18 @@ def named_series(model: "ShallowWater") -> dict[str, Series]:
     """{"forcing.0.pressure": Series, ...} of all parts of a model, and its "source"."""
     found = {f"{name}.{key}": each for name, part in model.named_parts() for key, each in part.series().items()}
     return found if model.uplift is None else {**found, "source": model.uplift}
+
+
+def named_origins(model: "ShallowWater", parts: Mapping[str, object]) -> dict[str, str]:
+    """{"forcing.0.pressure": date of the first record of its file, ...} where dates count from it for want of a start.
+
+    Args:
+        model: the model.
+        parts: {name: part} as a user gives them, with the Record of a series, or Records.
+    """
+    dated = {name: series.source for name, series in named_series(model).items()}
+    for name, part in parts.items():
+        for key, value in getattr(part, "__dict__", {}).items():
+            each = value, getattr(value, "plus", None), getattr(value, "anomaly", None)
+            dated |= {f"{name}.{key}": one for one in each if isinstance(one, (Record, Records))}
+    return {name: one.origin for name, one in dated.items() if getattr(one, "origin", None)}

@@ -161,7 +161,7 @@ class ShallowWater(Model):
         self.dated = checks.dated_parts(parts | groups["tracers"])
         self.start = self.dated[0].start if self.dated else None
         checks.check_names(self.variables)
-        checks.check_model(self)
+        checks.check_model(self, parts | groups["tracers"])
         self.system = replace(self.system, core=core.on_tile(self))
         checks.check_layers(self)
         self._tiled: dict[int, System] = {}  # the System on tiles, by the width of their halo

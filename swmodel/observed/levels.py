@@ -224,11 +224,12 @@ def _dart(path):
         raise DataError(f"{path} has no lines of {DART}; get it again.")
     table = np.reshape(_numbers(path, DART, [cell for _, row in rows for cell in row]), (-1, 8))
     year, month, day, hour, minute, second = table[:, :6].astype(int).T
-    fits = (year > 1980) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (hour < 25) & (second < 61)
+    months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
+    in_month = (months.astype("datetime64[D]") + (day - 1)).astype("datetime64[M]") == months
+    fits = (year > 1980) & (month >= 1) & (month <= 12) & in_month & (hour < 25) & (minute < 60) & (second < 61)
     if not fits.all():
         k = int(np.argmin(fits))
         raise DataError(f"{path}: {table[k, :6].astype(int).tolist()} is no date in {DART}; get the file again.")
-    months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
     seconds = 86400 * (day - 1) + 3600 * hour + 60 * minute + second
     moments = months.astype("datetime64[ms]") + (1000 * seconds).astype("timedelta64[ms]")
     height = np.where(table[:, 7] == 9999.0, np.nan, table[:, 7])

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import DataError, nearest
+from ..fields.parameters import in_utc
 from ..forcing.waves import Record
 from ..grids import axes
 from ..grids.axes import check_units
 from ..grids.observed_tables import seconds_in
-from ..grids.regrid import calendar_of, seconds_since
-from ..runtime.formats import check_format, is_number, read_csv
+from ..grids.regrid import calendar_of, first_date, seconds_since
+from ..runtime.formats import check_format, is_date, is_number, read_csv
 from .altimetry import READABLE as ALTIMETERS
 
 if TYPE_CHECKING:
     import xarray as xr
 
-NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "days")
+NOT_SECONDS = (
+    *("ms", "min", "mins", "minute", "minutes", "h", "hr", "hrs", "hour", "hours", "d", "day", "days"),
+    *("week", "weeks", "month", "months", "yr", "year", "years"),
+)
 NOT_SI = (
     *("mm", "cm", "km", "ft", "feet", "inch", "acre", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh", "mph"),
     *("cfs", "cusec", "cusecs", "gpm", "mgd", "mld", "ml", "gal", "lps"),
@@ -68,7 +72,8 @@ def _from_csv(file, variable, time, start):
         raise DataError(f"{file} lacks two columns with names; its first line must name them, as time_s,eta_m")
     time = _named(time, names, names[0], file)
     name = _name_of_series(variable, names, [name for name in names if name != time], file)
-    if (units := _units_in(time)) and units[-1] in NOT_SECONDS:
+    is_dated = is_date(next(filter(None, table.texts(time)), ""))
+    if not is_dated and (units := [word for word in re.findall("[a-z]+", time.lower()) if word in NOT_SECONDS]):
         raise DataError(f"{file}: the column {time} is in {units[-1]}; convert it to seconds, and rename it")
     units = _units_in(name)
     alone = len(units) == 1 and "(" not in name and "[" not in name  # wave_h may be a height
@@ -78,7 +83,8 @@ def _from_csv(file, variable, time, start):
         if "" in (cells := table.texts(column)):
             line = table.lines[cells.index("")]
             raise DataError(f"{file}, line {line}: {column} is empty; leave the line out, or fill it")
-    return Record(seconds_in(table, time, start), table.numbers(name))
+    origin = str(in_utc(datetime.datetime.fromisoformat(table.texts(time)[0]))) if is_dated and start is None else None
+    return Record(seconds_in(table, time, start), table.numbers(name), origin)
 
 
 def _units_in(column: str) -> Sequence[str]:
@@ -124,4 +130,5 @@ def _from_netcdf(file, variable, time, start):
         if (calendar := calendar_of(times)) not in (None, "standard"):
             raise DataError(f"the dates of {file} are in the calendar {calendar}; convert them to the standard one")
         seconds = seconds_since(times, start) if times.attrs.get("units") else times.values
-        return Record(np.asarray(seconds, float), np.asarray(values.values, float))
+        origin = first_date(times) if start is None else None
+        return Record(np.asarray(seconds, float), np.asarray(values.values, float), origin)

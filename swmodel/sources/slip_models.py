@@ -199,8 +199,9 @@ def _geojson(path: str, words: str) -> SlipModel:
 
 def _rectangles(corners):
     """Centre, strike, dip, length and width of rectangles with corners (n, 4, 3), in any order round them."""
-    longitude, latitude, depth = np.moveaxis(corners.mean(1), -1, 0)
-    east, north = AzimuthalEqualArea().local(corners[..., 0], corners[..., 1], (longitude[:, None], latitude[:, None]))
+    turned = np.unwrap(corners[..., 0], period=360.0, axis=1)  # beside the date line corners are at 179.9 and -179.9
+    longitude, latitude, depth = turned.mean(1), *corners[..., 1:].mean(1).T
+    east, north = AzimuthalEqualArea().local(turned, corners[..., 1], (longitude[:, None], latitude[:, None]))
     points = np.stack([east, north, -corners[..., 2]], axis=-1)
     order = np.argsort(corners[..., 2], axis=1, kind="stable")
     upper, lower = (np.take_along_axis(points, part[..., None], axis=1) for part in (order[:, :2], order[:, 2:]))

@@ -127,6 +127,14 @@ def usgs_geojson(folder: Path) -> Attempts:
         close(source, latitude=[37.5, 37.33], longitude=[143.5, 143.43], depth=8.3e3, slip=[2.5, 0.0], rake=80.0)
         close(source, strike=198.0, dip=10.0, length=length, width=width, onset=12.0, rise_time=6.0)
         assert f"depth in {name.split('.')[0].replace('metres', 'm')}, slip in m" in source.assumed
+    across = feature(179.95, 37.5, 2.5, 1.0)
+    for corner in across["geometry"]["coordinates"][0]:
+        corner[0] = (corner[0] + 180.0) % 360.0 - 180.0
+    (folder / "date_line.json").write_text(json.dumps({"type": "FeatureCollection", "features": [across]}))
+    faults = read_source(folder / "date_line.json").faults
+    wanted = {"longitude": 179.95, "latitude": 37.5, "strike": 198.0, "dip": 10.0, "length": length, "width": width}
+    for name, value in wanted.items():
+        assert np.allclose(getattr(faults, name) % 360.0 if name == "longitude" else getattr(faults, name), value, 1e-4)
     text = (folder / "km.json").read_text()
     (folder / "cut").write_text(text[:-30])
     (folder / "bare").write_text(text.replace('"rake"', '"other"'))

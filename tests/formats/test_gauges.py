@@ -116,6 +116,8 @@ DAMAGED = [
     ("ioc_json", "}]", "", "damaged JSON file of levels of the IOC"),
     ("dart", "06 15 00 1 5823.120", "06 15 00 5823.120", "line 3 of heights of the water column of DART has 7 numbers"),
     ("dart", "2011 03 11 06 15", "2011 13 11 06 15", "is no date in heights of the water column of DART"),
+    ("dart", "2011 03 11 06 15", "2011 02 31 06 15", r"\[2011, 2, 31, 6, 15, 0\] is no date in heights"),
+    ("dart", "2011 03 11 06 15", "2011 03 11 06 75", r"\[2011, 3, 11, 6, 75, 0\] is no date in heights"),
     ("uhslc_csv", "7,1250", "7", "levels of UHSLC: rows have 4 to 5 cells"),
     ("uhslc_csv", "2011,3,11,7", "2011,3,31,31", ""),
     ("uhslc_dat", " 3111 1234", " 3113 1234", "line 2 of levels of UHSLC: neither the first nor the second half"),

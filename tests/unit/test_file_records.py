@@ -17,7 +17,9 @@ from swmodel.cli.model_remarks import _gaps
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.parameters import Number
 from swmodel.forcing.file_records import StressRecords
+from swmodel.grids.regrid import read_field_onto
 from swmodel.grids.remapping import Remapping
+from swmodel.observed.series_files import read_series
 from swmodel.parallel import make_communicator
 from swmodel.parallel.serial import OneTileCommunicator
 from tests.gridded import write_axes
@@ -278,6 +280,35 @@ def test_files_of_different_calendars_are_refused(tmp_path, file):
     other = written(tmp_path / "other.nc", weather(), calendar="noleap")
     with pytest.raises(ConfigError, match=r"different calendars, standard .* and noleap"):
         sw.ShallowWater(GRID, 100.0, forcing=(sw.Wind(records(file, "u10"), records(other, "v10")),))
+
+
+def test_files_without_a_start_whose_first_dates_differ_are_refused(tmp_path, file):
+    """Each would count from its own first record, so that winds of one day met pressures of another in silence."""
+    other = written(tmp_path / "other.nc", weather(), since="2008-09-09")
+    (tmp_path / "level.csv").write_text("time,eta_m\n2008-09-12T00:00,0\n2008-09-13T00:00,0.1\n")
+
+    def model(path, start=None, of_pressure=None, **more):
+        pressure = sw.AirPressure(records(path, "msl", of_pressure))
+        return sw.ShallowWater(GRID, 100.0, forcing=(sw.Wind(records(file, "u10", start)), pressure), **more)
+
+    assert model(file).start is None and model(other, START, START).start == START
+    model(written(tmp_path / "steady.nc", weather(1), since="2008-09-08"))  # a single record has no time
+    with pytest.raises(ConfigError, match="forcing.0.x counts from its first record on 2008-09-10 00:00:00, and forc"):
+        model(other)
+    with pytest.raises(ConfigError, match="forcing.1.pressure counts .* on 2008-09-09 00:00:00, and another part of"):
+        model(other, START)
+    level = read_series(tmp_path / "level.csv", None, None, None)
+    with pytest.raises(ConfigError, match="and boundary.0.elevation from 2008-09-12 00:00:00, since no start is given"):
+        model(file, boundaries=sw.Clamped("west", level))
+    tide = sw.Tide({"M2": (0.5, 30.0)}, anomaly=level)
+    with pytest.raises(ConfigError, match="and boundary.0.elevation from 2008-09-12 00:00:00, since no start is given"):
+        model(file, boundaries=sw.Clamped("west", tide))
+    outside = read_field_onto(other, "u10", GRID)
+    with pytest.raises(ConfigError, match="and tracer.0.outside from 2008-09-09 00:00:00, since no start is given"):
+        model(file, tracers=sw.Tracer("dye", outside=outside))
+    patch = records(other, "msl", None)
+    with pytest.raises(DataError, match="the records of patches begin at another date, and times count from the first"):
+        records(file, "msl", None, patches=(patch,)).records(GRID, "h", "Pa")
 
 
 def test_another_date_than_that_of_the_files_is_refused(file):

@@ -289,6 +289,22 @@ def test_a_gauge_that_contradicts_the_others_and_records_of_other_times_are_rema
     assert "no record has a sample at the times of the bank" in b.posterior(late, errors=EXACT).remarks[0]
 
 
+def test_a_record_of_another_time_and_one_that_has_stopped_are_remarked():
+    """A clock in local time, or a file of another year, would leave the forecast without this gauge in silence."""
+    b = bank()
+    _, records = twin(b, 1)
+    local = records | {"p1": records["p1"].assign_coords(time=TIMES + 9 * 3600.0)}
+    found = b.posterior(local, errors=EXACT)
+    assert list(found.used) == ["p0"]
+    assert any("no sample of p1 is used, which has those of 541 to " in one for one in found.remarks)
+    empty = b.posterior(records | {"p1": records["p1"] * np.nan}, errors=EXACT)
+    assert any("no sample of p1 is used, which has none" in one for one in empty.remarks)
+    stopped = b.posterior(records | {"p1": records["p1"][:20]}, errors=EXACT)
+    assert any("p1 has no samples after 20 min, and another gauge has until " in one for one in stopped.remarks)
+    until = {name: one[:20] for name, one in records.items()}
+    assert not any("no samples after" in one for one in b.posterior(until, errors=EXACT).remarks)
+
+
 def test_points_without_responses_are_refused():
     b = bank()
     _, records = twin(b, 1)

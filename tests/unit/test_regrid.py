@@ -2,6 +2,7 @@
 
 import datetime
 
+import cftime
 import numpy as np
 import pytest
 import xarray as xr
@@ -336,6 +337,7 @@ def test_times_count_from_the_start_of_the_run_in_the_calendar_of_the_file(calen
         ("2024-03-01 00:00:00 UTC", 0.0),
         ("2024-3-1", 0.0),
         ("2024-03-01 12 +5:30", 6.5),
+        ("2024-03-01 -6:00", 6.0),
     ],
 )
 def test_a_time_zone_of_one_digit_counts_as_much_as_one_of_two(date, hours):
@@ -344,10 +346,48 @@ def test_a_time_zone_of_one_digit_counts_as_much_as_one_of_two(date, hours):
     np.testing.assert_array_equal(seconds, 3600.0 * (hours + np.array([0.0, 6.0])))
 
 
-def test_a_time_zone_by_name_is_refused():
-    time = xr.DataArray([0.0], dims="time", name="time", attrs={"units": "hours since 2024-03-01 00:00:00 EST"})
+@pytest.mark.parametrize("date", ["2024-03-01 00:00:00 EST", "2024-03-01 EST"])
+def test_a_time_zone_by_name_is_refused(date):
+    time = xr.DataArray([0.0], dims="time", name="time", attrs={"units": f"hours since {date}"})
     with pytest.raises(DataError, match="with the time zone 'EST'; give it as an offset, such as"):
         seconds_since(time, datetime.datetime(2024, 3, 1))
+
+
+@pytest.mark.parametrize("date", ["2024", "2024-03", "2024/03/01 00:00", "20240301", "01-MAR-2024"])
+def test_a_date_that_is_none_is_refused_in_a_sentence(date):
+    time = xr.DataArray([0.0], dims="time", name="time", attrs={"units": f"hours since {date}"})
+    with pytest.raises(DataError, match=f"in 'hours since {date}', which cannot be read; give them as in 'hours since"):
+        seconds_since(time, datetime.datetime(2024, 3, 1))
+
+
+def test_a_start_with_a_time_zone_counts_in_utc():
+    start = datetime.datetime(2024, 3, 1, 9, tzinfo=datetime.timezone(datetime.timedelta(hours=9)))
+    for calendar in ("standard", "noleap"):
+        attrs = {"units": "hours since 2024-03-01", "calendar": calendar}
+        time = xr.DataArray([0.0, 6.0], dims="time", name="time", attrs=attrs)
+        np.testing.assert_array_equal(seconds_since(time, start), [0.0, 21600.0])
+        decoded = xr.DataArray(xr.CFTimeIndex(cftime.num2date([0.0, 6.0], **attrs)), dims="time", name="time")
+        np.testing.assert_array_equal(seconds_since(decoded, start), [0.0, 21600.0])
+
+
+def test_times_in_single_precision_that_have_lost_seconds_are_warned_of(caplog):
+    """Hours in days since 1970 are off by up to a minute; whole and half days, or hours of any age, are exact."""
+    start = datetime.datetime(2024, 3, 1)
+
+    def read(days, dtype, name, units="days since 1970-01-01"):
+        time = xr.DataArray(np.array(days, dtype), dims="time", name=name, attrs={"units": units})
+        return seconds_since(time, start)
+
+    hourly = 19783 + np.arange(24) / 24
+    assert np.abs(read(hourly, "f4", "lossy") - 3600.0 * np.arange(24)).max() > 50.0
+    read(hourly, "f4", "lossy")
+    read(hourly, "f8", "double")
+    read(19783 + np.array([0.5, 31.5, 60.5, 91.5]), "f4", "monthly")
+    read(19783 + np.arange(24), "f4", "daily")
+    read(24.0 * 19783 + np.arange(24), "f4", "hours", "hours since 1970-01-01")
+    read(np.arange(24.0) / 24.0, "f4", "new", "days since 2024-03-01")
+    (said,) = caplog.messages
+    assert "the times of lossy are in single precision, which rounds them to 169 s; write them in double" in said
 
 
 def test_decoded_times_and_time_zones_are_understood():

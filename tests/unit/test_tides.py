@@ -15,7 +15,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.verification import verify
-from swmodel.cli.model_remarks import _drifts, _high_tides
+from swmodel.cli.model_remarks import _drifts, _high_tides, _solar
 from swmodel.cli.starting import inputs_of
 from swmodel.config.adjoint import known_controls
 from swmodel.config.assembly import assemble, model_of
@@ -652,6 +652,23 @@ def test_nodal_factors_of_the_potential_have_no_latitude_and_their_change_in_a_l
         "forcing.0: nodal factors and angles are those of the start, and those of Q1 change by 4.7 %"
     )
     assert not list(_drifts(SimpleNamespace(start=start, until=year / 12), model))
+
+
+def test_the_two_definitions_of_s1_and_sa_are_remarked_and_converted():
+    """By the IHO (and NOAA) V is 15 t + 180 for S1, and the mean longitude of the sun for SA; neither has f or u."""
+    start = datetime.datetime(2011, 3, 11, 5, 46, 23)
+    sun = {"SA": 349.0, "S1": 15.0 * (5 + 46 / 60 + 23 / 3600) + 180.0}  # [degrees] on this day
+    tide = {name: (0.1, 30.0) for name in ("M2", "SA", "S1")}
+    for name, argument in sun.items():
+        size, turn = constituents.from_iho(name, start, 45.0)
+        f, angle = constituents.nodal(name, start, 45.0)
+        assert size * f == pytest.approx(1.0)
+        assert np.cos(angle - np.deg2rad(30.0 + turn)) == pytest.approx(np.cos(np.deg2rad(argument - 30.0)), abs=0.01)
+    assert constituents.from_iho("M2", start, 45.0) is None
+    model = sw.ShallowWater(plane(), 100.0, boundaries=sw.Clamped("west", sw.Tide(tide, start=start)))
+    (said,) = _solar(SimpleNamespace(start=start), model)
+    assert "multiply amplitudes of SA by 1 and add 77 degrees to its lags, multiply amplitudes of S1 by 1.4" in said
+    assert not list(_solar(SimpleNamespace(start=None), model))
 
 
 # -- a level beside the tide -------------------------------------------------------------------------------------------
