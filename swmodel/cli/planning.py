@@ -13,7 +13,7 @@ import numpy as np
 
 from ..config import Experiment, Override, read
 from ..config.assembly import MOST_RECORDS, model_of, time_step
-from ..config.scenario import bytes_of_outputs
+from ..config.scenario import bytes_of_outputs, restarted_products
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..errors import ConfigError, SwmodelError
 from ..models.shallow_water import ShallowWater
@@ -192,7 +192,8 @@ def _subject(case, machine, gradient):
         found, line = _gradient(case, subject)
         subject, lines = dataclasses.replace(subject, gradient=found), [*lines, line]
     history = jax.eval_shape(case.stepper.history, state)
-    restarted = sum(x.ndim >= 2 for x in jax.tree.leaves((state, history)))
+    restarted = [math.prod(x.shape[:-2]) for x in jax.tree.leaves((state, history)) if x.ndim >= 2]
+    restarted += [*restarted_products(experiment.output), 1]  # and the depth
     return subject, lines, functools.partial(files_of, experiment, model, restarted, case.dt, math.prod(shape))
 
 
@@ -247,14 +248,14 @@ def _machine(speed, wanted):
 
 
 def files_of(
-    experiment: Experiment, model: ShallowWater, restarted: int, dt: float, cells: int, tiles: int
+    experiment: Experiment, model: ShallowWater, restarted: Sequence[int], dt: float, cells: int, tiles: int
 ) -> tuple[int, float]:
     """(number of files, bytes before compression) that a run writes.
 
     Args:
         experiment: the Experiment.
         model: its model, on any tile.
-        restarted: the number of arrays in a restart.
+        restarted: the number of fields in each array of a restart.
         dt: time step [s].
         cells: the number of cells of the grid.
         tiles: the number of ranks, each of which has a chunk of a Zarr store.

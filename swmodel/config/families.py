@@ -6,6 +6,7 @@ replaces, so that it is checked and made as any experiment is. All nests make a 
 
 import contextlib
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -167,7 +168,9 @@ def _output(draft, name, grids):
         here = {} if own is None else dict(own.positions)
         here |= {} if whole.gauges is None else {g: at for g, at in whole.gauges.positions.items() if grids[g] == name}
         windows = {g: limits for gauges in both for g, limits in gauges.windows.items() if g in here}
-        changes["gauges"] = both[0].replaced(positions=here, window=windows or None) if here else None
+        observations = next((gauges.observations for gauges in both if gauges.observations is not None), None)
+        own = {"positions": here, "window": windows or None, "observations": observations}
+        changes["gauges"] = both[0].replaced(**own) if here else None
     return output.replaced(**changes)
 
 
@@ -354,10 +357,10 @@ def members_of(
         make_state: makes the first state of a member, of its Draft, its model and its number.
     """
     drafts, varied = member_drafts(made.draft), cast(Any, made.experiment().ensemble).varied
-    models, states, known = [], [], {}
+    models, states, known, said = [], [], {}, set()
     for k, draft in enumerate(drafts):
         key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
-        with _mistakes_of(k):
+        with _mistakes_of(k), _said_once(said):
             if key not in known:
                 known[key] = make_model(draft)
             models.append(known[key])
@@ -372,6 +375,22 @@ def all_with_the_model(made: Assembly) -> bool:
     """Whether the members share the objects that are made before the model."""
     varied = cast(Any, made.experiment().ensemble).varied
     return all(v.path[0] in WITH_THE_MODEL for v in varied.values())
+
+
+@contextlib.contextmanager
+def _said_once(said: set[str]) -> Iterator[None]:
+    """Leave out the messages that were `said` for another member."""
+
+    def is_new(record):
+        text = record.getMessage()
+        return text not in said and not said.add(text)
+
+    logger = logging.getLogger("swmodel")
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
 
 
 @contextlib.contextmanager

@@ -84,7 +84,13 @@ def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, ini
 
 
 def mistakes_with_nests(
-    nest: tuple, ensemble: Any = None, inversion: Any = None, model: Any = None, stepper: Any = None, run: Any = None
+    nest: tuple,
+    ensemble: Any = None,
+    inversion: Any = None,
+    model: Any = None,
+    stepper: Any = None,
+    run: Any = None,
+    forcing: tuple = (),
 ) -> Iterator[Mistake]:
     """Mistakes of sections that do not fit nests."""
     if not nest:
@@ -99,6 +105,13 @@ def mistakes_with_nests(
         if table.type == "tracks":
             text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
             yield Mistake(("inversion", "observations", k), text)
+    for k, each in enumerate(forcing):
+        if each.type == "self_attraction_loading":
+            text = (
+                f"{each.type!r} needs the elevation all round the Earth, which a nest does not have; use "
+                "'self_attraction', a fraction of the elevation, in all grids, or leave [[nest]] out"
+            )
+            yield Mistake(("forcing", k, "type"), text)
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)

@@ -8,7 +8,7 @@ import dataclasses
 import datetime
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import jax
@@ -215,8 +215,9 @@ class FileSection(Section):
         """Its content, interval and largest size."""
         raise NotImplementedError
 
-    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
-        """(number of files, bytes before compression), with so many arrays in a restart, and a chunk a tile."""
+    def size_on_disk(self, run: WrittenRun, restarted: Sequence[int], tiles: int) -> tuple[int, float]:
+        """(number of files, bytes before compression), with so many fields in each array of a restart, and a chunk a
+        tile."""
         return 1, 0.0
 
 
@@ -236,10 +237,10 @@ class Fields(FileSection):
     def line(self, run: WrittenRun) -> str:
         names, records = ", ".join(with_bed(self.variables, *run.beds)), run.records(self.every)
         packed = "" if self.compression == "none" else " before compression"
-        about = f"{size(self.size_on_disk(run, 0, 1)[1])}{packed}"
+        about = f"{size(self.size_on_disk(run, (), 1)[1])}{packed}"
         return f"{self.file}: {names} every {duration(self.every)}, {records} records, {about}"
 
-    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+    def size_on_disk(self, run: WrittenRun, restarted: Sequence[int], tiles: int) -> tuple[int, float]:
         names, records = with_bed(self.variables, *run.beds), run.records(self.every)
         arrays = sum(len(in_all_layers(name, run.model)) for name in names)
         return _number(self.file, arrays, records * tiles), 4.0 * run.members * run.cells * records * arrays
@@ -266,10 +267,10 @@ class Gauges(FileSection):
 
     def line(self, run: WrittenRun) -> str:
         what = "elevation" if self.variables == ("eta",) else ", ".join(self.variables)
-        every, needed = duration(self.every) if self.every else "step", size(self.size_on_disk(run, 0, 1)[1])
+        every, needed = duration(self.every) if self.every else "step", size(self.size_on_disk(run, (), 1)[1])
         return f"{self.file}: {what} at {', '.join(self.positions)}, every {every}, {needed}"
 
-    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+    def size_on_disk(self, run: WrittenRun, restarted: Sequence[int], tiles: int) -> tuple[int, float]:
         series = run.members * len(self.positions) * len(self.variables)
         return 1, (4.0 * series + 8.0) * run.until / (self.every or run.dt)  # in float32, and times in float64
 
@@ -294,10 +295,9 @@ class Restart(FileSection):
     def line(self, run: WrittenRun) -> str:
         return f"{self.file}: restart, every {duration(self.every)} and at the end"
 
-    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
-        slots = 2 if self.file.endswith(".zarr") else 1
-        count = _number(self.file, restarted, slots * tiles)
-        return count, float(slots * run.cells * restarted * run.model.dtype.itemsize)
+    def size_on_disk(self, run: WrittenRun, restarted: Sequence[int], tiles: int) -> tuple[int, float]:
+        size = float(run.cells * sum(restarted) * run.model.dtype.itemsize)
+        return _number(self.file, len(restarted), tiles), size
 
 
 class ProductSection(PartSection, FileSection):
@@ -310,7 +310,7 @@ class ProductSection(PartSection, FileSection):
         after = "" if begin is None else f", after {duration(begin)}"
         return f"{self.file}: {self.build().content()}{after}"
 
-    def size_on_disk(self, run: WrittenRun, restarted: int, tiles: int) -> tuple[int, float]:
+    def size_on_disk(self, run: WrittenRun, restarted: Sequence[int], tiles: int) -> tuple[int, float]:
         return 1, self.build().bytes_of_file(run.cells, len(arrays_of(self, 1)), run.until)
 
 
@@ -385,6 +385,13 @@ def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
     """The bytes on a rank of `tile` cells for the arrays of products."""
     arrays = [x for _, section in output.named_products() for x in arrays_of(section, tile, itemsize).values()]
     return memory.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
+
+
+def restarted_products(output: Output) -> list[int]:
+    """The number of fields in each array that a restart keeps of products."""
+    cells = 2**20 + 7  # no other length
+    shapes = [x.shape for _, section in output.named_products() for x in arrays_of(section, cells).values()]
+    return [math.prod(shape[:-1]) for shape in shapes if shape[-1:] == (cells,)]
 
 
 def bytes_of_outputs(output: Output, tile: int, itemsize: int, members: int = 1) -> float:

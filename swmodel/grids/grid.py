@@ -224,8 +224,21 @@ class SphericalGrid(Grid):
         south, north = (bool(np.isclose(abs(phi), 90.0, atol=1e-9)) for phi in self.latitude)
         return south, north
 
+    @property
+    def _rows_between_poles(self) -> tuple[float, float]:
+        """The first and last row with a length; ghost rows behind a wall that reach a pole have the metrics of these.
+
+        Rows of a grid that ends at a pole are all allowed there.
+        """
+        step = (self.latitude[1] - self.latitude[0]) / self.ny
+        ghosts = [
+            np.inf if at_pole else np.ceil((90.0 - phi) / step - 1e-6) - 1
+            for phi, at_pole in zip((-self.latitude[0], self.latitude[1]), self.poles, strict=True)
+        ]
+        return -ghosts[0], self.ny - 1 + ghosts[1]
+
     def metrics(self, rows: np.ndarray) -> dict[str, Any]:
-        rows = np.asarray(rows)[:, None]
+        rows = np.clip(rows, *self._rows_between_poles)[:, None]
         step_x = np.deg2rad(self.longitude[1] - self.longitude[0]) / self.nx
         step_y = np.deg2rad(self.latitude[1] - self.latitude[0]) / self.ny
         south = np.deg2rad(self.latitude[0])

@@ -141,16 +141,28 @@ def kind_of(dataset: xr.Dataset) -> str:
 def experiment_of(attributes: Mapping[str, Any]) -> tuple[str, dict, pathlib.Path | None]:
     """(the text of the experiment file, its content, the folder of its paths) from the attribute `config` of a file.
 
-    A run that was started from Python may keep any text, or none: then the content is {}.
+    A run that was started from Python may keep any text, or none: then the content is {}. The content of a nest's file
+    has what its [[nest]] gives in place of the sections of the whole file.
     """
     head, _, text = str(attributes.get("config", "")).partition("\n")
     words = "# experiment file: "
     folder = pathlib.Path(head.removeprefix(words)).parent if head.startswith(words) else None
     text = text if folder is not None else str(attributes.get("config", ""))
     try:
-        return text, tomllib.loads(text), folder
+        experiment = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return text, {}, None
+    return text, _of_nest(experiment, attributes["nest"]) if "nest" in attributes else experiment, folder
+
+
+def _of_nest(experiment, name):
+    """The content of an experiment file for one of its nests, as `swmodel/config/families.py` has it."""
+    own = next((table for table in experiment.get("nest", ()) if table.get("name") == name), {})
+    floor, output = experiment.get("bathymetry", {}), own.get("output", {})
+    levees = {key: x for key, x in floor.items() if key == "levees"}
+    gauges = experiment.get("output", {}).get("gauges", {}) | output.get("gauges", {})
+    sections = {"bathymetry": levees | own.get("bathymetry", floor), "output": output | {"gauges": gauges}}
+    return experiment | sections
 
 
 def driving(dataset: xr.Dataset) -> tuple[str, tuple[str, ...]]:

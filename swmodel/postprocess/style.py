@@ -257,7 +257,9 @@ def draw_lines(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
     draw_boxes(axes, dataset, mesh)
     for k, points in enumerate(levees_of(dataset)):
         name = "levees" if k == 0 else None
-        axes.plot(*(points.T * mesh.scale), color=LEVEE, linewidth=1.6, zorder=5.5, label=name)
+        x, y = points.T * mesh.scale
+        x = _longitudes(x, mesh) if mesh.spherical else x
+        axes.plot(x, y, color=LEVEE, linewidth=1.6, zorder=5.5, label=name)
     for storm in storms_of(dataset):
         x = _longitudes(storm.x, mesh)
         axes.plot(x, storm.y, color=BLACK, linewidth=1.0, zorder=5.5, path_effects=HALO)

@@ -22,10 +22,12 @@ from ..fields.state import State
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
 from ..nests.steps import FamilySystem, steps_of_family
+from ..output import earlier
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
 from ..output.running import RestartOutput, restore_earlier
 from ..runtime.compilation import jit
+from ..runtime.paths import remove
 from ..stepping.explicit import TimeStepper
 from ..stepping.members import Members, per_member
 from .driver import Driver
@@ -227,6 +229,12 @@ class _Driver(Driver):
     def until_due(self, last: int) -> Iterator[int]:
         yield from super().until_due(last)
         yield from (self.nested.start_of(x) - self.outer.step for x in self.nested.simulations if x not in self.grids)
+
+    def _finish(self):
+        super()._finish()
+        outputs = [output for grid in self.grids.values() for output in grid.run.outputs]
+        earlier_ones = [earlier(output.path) for output in outputs if isinstance(output, RestartOutput)]
+        self.outer.communicator.from_root(lambda: [remove(path) for path in earlier_ones])  # all are of one time now
 
     def between(self, last: int, stack: contextlib.ExitStack) -> None:
         self.wait()

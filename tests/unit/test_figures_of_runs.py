@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
 
 from swmodel.cli.runs import _drawn  # noqa: E402
-from swmodel.postprocess import cli, maps, maxima, overview, pages, sensitivity, spectra, statistics, style  # noqa: E402
+from swmodel.postprocess import cli, files, maps, maxima, overview, pages, sensitivity, spectra, statistics, style  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames  # noqa: E402
 
@@ -154,6 +154,29 @@ def test_a_plain_is_as_bright_as_level_ground_whichever_way_it_falls(fall):
     axes = Figure().add_axes((0, 0, 1, 1))
     style.draw_relief(axes, mesh_of(data), -data["depth"].values)
     assert 0.7 < np.median(np.asarray(axes.images[0].get_array())[..., :3]) < 0.9
+
+
+def test_a_file_of_a_nest_has_the_levees_records_and_analysis_of_its_own_sections(tmp_path):
+    """Its sections take the place of those of the file; levees keep the longitudes of the map."""
+    for name, x in (("sea", 100.0), ("quay", 2.0)):
+        (tmp_path / f"{name}.csv").write_text(f"levee,x,y,crest_m\nwall,{x},2,3\nwall,{x},9,3\n")
+    config = f"# experiment file: {tmp_path / 'flood.toml'}\n[bathymetry]\nlevees = 'sea.csv'\n"
+    config += "[output]\nharmonics = {begin = '2 day'}\ngauges = {observations = 'records'}\n"
+    for name, more in (("quay", "bathymetry = {levees = 'quay.csv'}\noutput.harmonics.begin = '1 day'"), ("plain", "")):
+        config += f"[[nest]]\nname = '{name}'\n{more}\n"
+    found = {}
+    for name in ("", "quay", "plain"):
+        attributes = {"config": config} | ({"nest": name} if name else {})
+        dataset = xr.Dataset(attrs=attributes)
+        (line,) = style.levees_of(dataset)
+        found[name] = line[0, 0], files.analysis_begins(dataset) / 86400.0
+        gauges = files.experiment_of(attributes)[1]["output"]["gauges"]
+        assert gauges == {"observations": "records"}
+    assert found == {"": (100.0, 2.0), "quay": (2.0, 1.0), "plain": (100.0, -np.inf)}
+    mesh = types.SimpleNamespace(scale=1.0, spherical=True, periodic_x=False, extent=(330.0, 400.0, 0.0, 30.0))
+    axes = Figure().add_subplot()
+    style.draw_lines(axes, xr.Dataset(attrs={"config": config, "nest": "quay"}), mesh)
+    assert axes.lines[0].get_xdata().tolist() == [362.0, 362.0]
 
 
 def test_a_map_of_a_flood_has_levees_and_its_legend_at_sea(tmp_path):

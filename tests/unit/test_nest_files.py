@@ -199,6 +199,10 @@ def nest(**keys):
         (nest() + nest(name='"b"', x=[22e3, 26e3], output='{folder = "a"}'), "'a' is the folder of the nest 'a', too"),
         (nest(name='"2 b"'), "is not a name"),
         (nest(inside='"b"'), "no nest before this one is called 'b'"),
+        (
+            nest() + '\n[[forcing]]\ntype = "self_attraction_loading"',
+            "forcing[0].type: 'self_attraction_loading' needs the elevation all round the Earth, which a nest does not",
+        ),
         (nest(start='"5 min"'), "nest[0].start: 300 s is not before the end of the run at 180 s"),
         (nest(bathymetry='{type = "file", file = "none.nc"}'), "nest[0].bathymetry.file: there is no file"),
         (nest(bathymetry='{type = "file", file = "small.nc"}'), "nest[0].bathymetry: "),
@@ -281,6 +285,25 @@ def test_a_nest_fills_no_sea_that_continues_beyond_its_border(tmp_path):
     row = np.asarray(outer)[12]
     assert not row[13:17].any() and row[12] and row[17]
     np.testing.assert_array_equal(np.asarray(inner)[1::3, 1::3], family.places["a"].of_outer(outer))
+
+
+def test_members_say_once_what_is_said_of_each(tmp_path, command):
+    """The depths along the border of all members, and one of a member's own."""
+    path, deeper = tmp_path / "sea.toml", nest(bathymetry='{type = "flat", depth = 60}', blend=0)
+    for varied, count in (('"model.gravity" = [9.7, 9.8, 9.9]', 1), ('"nest.0.bathymetry.depth" = [60, 60, 50]', 2)):
+        path.write_text(SEA + deeper + f"\n[ensemble]\n{varied}\n")
+        status, _, err = command("check", path)
+        assert status == 0 and err.count("the depth of the nest 'a' differs from that of the outer grid") == count, err
+
+
+def test_gauges_of_the_file_keep_their_records_in_a_nest_with_gauges_of_its_own(tmp_path):
+    (tmp_path / "records").mkdir()
+    text = SEA.replace("output.gauges = {", 'output.gauges = {observations = "records", ')
+    made = assemble_family(
+        read_text(text + nest(output="{gauges = {positions = {own = [12e3, 12e3]}}}"), "s", tmp_path)
+    )
+    gauges = made.nests[0].made.section("output").gauges
+    assert set(gauges.positions) == {"own", "town", "pier"} and gauges.observations == tmp_path / "records"
 
 
 def test_check_says_where_a_sponge_has_no_effect_in_a_nest(tmp_path, command):

@@ -20,6 +20,7 @@ from swmodel.nests.edges import Edges
 from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
+from swmodel.output import earlier
 from swmodel.output.resuming import opened
 from swmodel.output.running import RestartOutput
 from swmodel.stencils.native import why_not
@@ -346,9 +347,10 @@ def test_a_restart_continues_bit_for_bit(with_dye, stepper, tmp_path):
             simulation.resume(named)
     whole = run(12)
     run(6)
-    outermost = paths[""].read_bytes()
+    before = {name: path.read_bytes() for name, path in paths.items()}
     run(3, resumed=True)
-    paths[""].write_bytes(outermost)  # as after a kill between the restarts of nests and this one
+    paths[""].write_bytes(before[""])  # as after a kill between the restarts of nests and this one
+    earlier(paths["harbour"]).write_bytes(before["harbour"])
     resumed = run(6, resumed=True)
     for name, state in whole.items():
         for field, values in state:
@@ -391,7 +393,9 @@ def test_a_run_killed_between_the_restarts_of_two_grids_continues_from_those_of_
         with pytest.raises(Killed):
             run(16.0)
     assert opened(paths["harbour"]).scalars["step"] == killed_at * with_dye.total_steps("harbour")
+    assert earlier(paths["harbour"]).exists()
     resumed = run(16.0, resumed=True)
+    assert not list(tmp_path.glob(".*")), "a run that ends as it should leaves no restart of an earlier time"
     for name, state in whole.items():
         for field, values in state:
             np.testing.assert_array_equal(values, resumed[name][field])

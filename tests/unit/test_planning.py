@@ -1,5 +1,7 @@
 """`swmodel plan`: costs of a run and its gradient on many ranks, from those of a tile and the messages of a program."""
 
+import json
+import math
 from types import SimpleNamespace
 
 import jax
@@ -19,6 +21,7 @@ from swmodel.parallel.traffic import Count, Traffic, traffic
 from swmodel.performance.planning import Gradient, Plan, Subject, tree
 from swmodel.performance.prediction import Compute, Link, Machine
 from swmodel.performance.timing import OneOfMany, Program, basin, iterations_of, solver_of, stepper_named, with_rounds
+from swmodel.runtime import memory
 
 NODE = Machine(cores=4, shared=Link(1e-6, 1e10), network=Link(1e-5, 1e9))
 LINE = Compute(overhead=1e-5, per_cell=1e-9)
@@ -134,7 +137,7 @@ def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
         )
         experiment = SimpleNamespace(output=output, run=SimpleNamespace(until=100.0), **moves)
         model, _ = basin(8, 8, "float64", SerialCommunicator(), engine="arrays", layers=layers)
-        return files_of(experiment, model, 6, 1.0, 50, 16)
+        return files_of(experiment, model, (1,) * 6, 1.0, 50, 16)
 
     assert files({"fields": [fields]}) == (1, 4 * 50 * 11 * 2)
     assert files({"fields": [fields]}, wetting=1) == (1, 4 * 50 * 11 * 3)  # and the depth
@@ -142,6 +145,24 @@ def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
     assert files({"fields": [fields]}, layers) == (1, 4 * 50 * 11 * 4)
     output = {"fields": [fields | {"file": "a.zarr"}], "restart": {"file": "b.nc", "every": 10.0}}
     assert files(output) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 6 * 8 * 50)
+
+
+def test_the_planned_files_of_a_store_are_those_that_a_run_leaves(command, tmp_path):
+    """One restart, which has taken the place of the one before, with the depth and the sums of products."""
+    from tests.unit.test_performance import CASE
+
+    case, machine = tmp_path / "case.toml", tmp_path / "machine.json"
+    restart = '[output]\nrestart = {file = "a.zarr", every = 20}\n'
+    case.write_text(CASE.replace('"1 hour"', "60") + restart + "maxima = {}\n")
+    kept = Compute(1e-5, 1e-9, signature="AB2, float32, cartesian, EnergyConserving, Laplacian")
+    Machine("A", 4, 1e10, (kept,)).save(machine)
+    out, _ = command.ok("plan", case, "--ranks", "1", "--machine", machine)
+    command.ok("run", case, "-o", tmp_path / "out", "-q")
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name != "timing.json"]
+    arrays = json.loads((tmp_path / "out" / "a.zarr" / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
+    size = sum(4 * math.prod(array["shape"]) for array in arrays.values())
+    sums = sum(math.prod(array["shape"]) for name, array in arrays.items() if name.startswith("products"))
+    assert f"{len(files)}, {memory.size(size + 4 * sums)}" in out, out  # the file of maxima is as large as its sums
 
 
 @pytest.mark.parametrize("text", ["0", "2,-1", "four", "", "1e3", "2000000"])

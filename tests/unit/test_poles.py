@@ -57,3 +57,17 @@ def test_the_vorticity_at_a_pole_is_the_circulation_round_the_cap_over_its_area(
             np.testing.assert_allclose(found[at, columns:], circulation / cap, rtol=1e-12)
             mean = model.depth[row].mean()
             np.testing.assert_allclose(thickness[at, columns:], mean, rtol=1e-12)
+
+
+def test_a_pole_among_the_ghost_rows_behind_a_wall_changes_nothing():
+    """Rows of 7.5 degrees end at 75 degrees: the second ghost row ends at the pole, where faces have no length."""
+    grid = sw.SphericalGrid(nx=12, ny=20, longitude=(0, 90), latitude=(-75, 75))
+    form = {"momentum": sw.MomentumConserving(), "wetting": sw.WettingDrying(), "coriolis": sw.RotatingSphere()}
+    model = sw.ShallowWater(grid, 2500.0, engine="arrays", **form)
+    states = [model.state(eta=lambda x, y, k=k: k * np.exp(-(((x - 40) / 20) ** 2) - (y / 60) ** 2)) for k in (0, 1)]
+    at_rest, wave = (sw.Simulation(model, s, sw.ForwardBackwardHancock(dt=300.0)).run(steps=20) for s in states)
+    assert not any(np.abs(at_rest[name]).max() for name in ("eta", "u", "v"))
+    volume = [float(np.sum(np.asarray(state.eta) * grid.area_h)) for state in (states[1], wave)]
+    np.testing.assert_allclose(volume[1], volume[0], rtol=1e-12)
+    north_and_south = np.asarray(wave.eta) - np.asarray(wave.eta)[::-1]
+    assert np.abs(north_and_south).max() < 1e-12 * np.abs(np.asarray(wave.eta)).max() + 1e-12
