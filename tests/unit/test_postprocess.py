@@ -572,6 +572,13 @@ def test_nothing_in_common_gives_no_figure_rather_than_an_error():
     assert row.window == (np.nan, np.nan) and "the run ends at 9.933 min, and the record begins" in scores.table([row])
 
 
+def test_a_note_of_all_gauges_is_printed_once():
+    rows = [scores.Score(name, notes=("the run ends at 60 min", *more)) for name, more in (("A", ()), ("B", ("dry",)))]
+    assert scores.notes_of(rows) == [("all gauges", "the run ends at 60 min"), ("B", "dry")]
+    assert scores.notes_of(rows[1:]) == [("B", "the run ends at 60 min; dry")]
+    assert scores.table(rows).count("the run ends") == 1
+
+
 def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
     t = np.arange(0, 7201, 4.0)
     series = [scores.Series(n, t, pulse(t, 0.9)) for n in ("seen", "unseen")]

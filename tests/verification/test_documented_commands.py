@@ -58,7 +58,6 @@ SHORTER = {
 }
 # {page: what its readers have done before}
 BEFORE = {
-    "README.md": ("swmodel run tohoku.toml",),  # as `make demo` does
     "docs/guide/figures.md": ("swmodel run tohoku.toml", "swmodel run double_gyre.toml -o output/gyre"),
     "docs/guide/restarts.md": ("swmodel run tohoku.toml -o output",),
     "docs/guide/many_ranks.md": ("swmodel bench --size 64x48 --save node.json",),
