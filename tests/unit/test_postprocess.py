@@ -684,6 +684,15 @@ def test_a_figure_of_very_many_gauges_has_columns_and_names_those_that_do_not_fi
     assert [axes.xaxis.get_tick_params()["labelbottom"] for axes in few.axes].count(True) == 2
 
 
+def test_the_times_of_records_are_no_sensitivity():
+    from swmodel.postprocess import sensitivity
+
+    series = ("sensitivity_wind_record", [60.0, 120.0])
+    data = xr.Dataset({"sensitivity_wind_by_record": series, "sensitivity_wind_time": series})
+    data["sensitivity_wind"] = ((), 2.0, {"long_name": "sensitivity of J to wind", "units": "m"})
+    assert sensitivity.numbers_in(data) == ["to wind: 2 m"]
+
+
 def test_maps_of_sensitivity_are_per_area_without_waves_of_two_cells():
     from swmodel.postprocess import sensitivity
 
