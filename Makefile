@@ -80,7 +80,7 @@ docs: setup  ## the documentation site, output/docs/index.html; a warning or a d
 dist: setup  ## the wheel and the source distribution, in dist/
 	@$(BIN)/python -m hatchling build -d dist
 
-gallery: setup  ## every figure of the gallery, with its commands, and docs/gallery.md; about half an hour
+gallery: setup  ## every figure of the gallery, with its commands, and docs/gallery/index.md; about half an hour
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/gallery.py $(GALLERY)
 
 types: setup  ## check the types of the modules that pyproject.toml lists, by basedpyright

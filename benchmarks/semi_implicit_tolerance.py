@@ -1,4 +1,4 @@
-"""The error that the tolerance of conjugate gradients leaves in semi-implicit runs (docs/semi_implicit.md).
+"""The error that the tolerance of conjugate gradients leaves in semi-implicit runs (docs/theory/semi_implicit.md).
 
 The north-west Pacific of semi_implicit_worker.py, a day of waves from a hump of water 1 m high off Japan, under wind,
 in 72 steps of 20 minutes. Prints, for each precision and tolerance, the root mean square and the largest value of the

@@ -43,11 +43,12 @@ html_title = "swmodel"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_show_sourcelink = False
-html_sidebars = {"first_run": [], "limits": []}  # pages without others below them
+# pages without others below them
+html_sidebars = {page: [] for page in ("first_run", "install", "gallery/index", "questions", "limits")}
 html_search_scorer = str(HERE / "_extensions" / "search_scorer.js")
 html_theme_options = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 9,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -1,4 +1,4 @@
-"""Make the gallery of docs/gallery.md: run its commands, and write small images and the page.
+"""Make the gallery of docs/gallery/index.md: run its commands, and write small images and the page.
 
     python scripts/gallery.py               # every entry of docs/gallery/gallery.toml, into output/gallery/NAME
     python scripts/gallery.py --only double_gyre,tidal_channel
@@ -16,7 +16,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MANIFEST, PAGE = ROOT / "docs" / "gallery" / "gallery.toml", ROOT / "docs" / "gallery.md"
+FOLDER = ROOT / "docs" / "gallery"
+MANIFEST, PAGE = FOLDER / "gallery.toml", FOLDER / "index.md"
 WIDTH = 720  # [pixels]
 HEAD = """# Gallery
 
@@ -35,15 +36,15 @@ def entries() -> list[dict]:
 
 
 def page(found: list[dict]) -> str:
-    """The text of docs/gallery.md."""
+    """The text of docs/gallery/index.md."""
     parts = [HEAD]
     for entry in found:
         name, minutes = entry["name"], entry["minutes"]
         took = f"{minutes} minute{'s' * (minutes != 1)}"
-        shown = f"![{entry['title']}](gallery/{name}.webp)\n\n" if small_of(entry).exists() else ""
+        shown = f"![{entry['title']}]({name}.webp)\n\n" if small_of(entry).exists() else ""
         commands = "\n".join(entry["commands"])
         parts.append(
-            f"## {entry['title']}\n\n{shown}{entry['text']} More in [{entry['page']}.md]({entry['page']}.md). "
+            f"## {entry['title']}\n\n{shown}{entry['text']} More in [{Path(entry['page']).name}](../{entry['page']}). "
             f"About {took}.\n\n```\n{commands}\n```\n"
         )
     return "\n".join(parts)

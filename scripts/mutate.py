@@ -7,8 +7,8 @@
 Each mutant is one changed place of one module: a sign, a constant, a comparison, a product made a quotient, x exchanged
 with y, u with v, a summand dropped, an index off by one, and the like. It is written into a copy of the project in a
 temporary folder, never into the checkout, and pytest runs there on the tests that TESTS maps the module to, quickest
-first, until one fails. Where none does the mutant survives, and is printed with its line. docs/mutation_testing.md says
-of every survivor so far which test kills it now, or why none can.
+first, until one fails. Where none does the mutant survives, and is printed with its line.
+docs/developers/mutation_testing.md says of every survivor so far which test kills it now, or why none can.
 
 The exit status is 0 where the tests pass on the unchanged copy, whatever survives.
 """

@@ -1,4 +1,4 @@
-"""Write docs/reference.md: every section and key of experiment files, from the declarations that also check them.
+"""Write docs/reference/experiment_files.md: every section and key, from the declarations that also check them.
 
     python scripts/reference.py
 
@@ -25,28 +25,28 @@ from swmodel.config.sections import Coordinate, Formula
 from swmodel.config.series import tide_section
 from swmodel.fields import parameters as rules
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "experiment_files.md"
 HEAD = """\
 # Reference of experiment files
 
 This page is made by `python scripts/reference.py` from the declarations that check an experiment file.
 A quantity is a number in the unit that is named here, or text with another unit of the same dimension, as `"300 km"`.
-A formula is text such as `"0.1 * cos(y / (100 * km))"`. Parts of your own have keys, too: [own_parts.md](own_parts.md).
+A formula is text such as `"0.1 * cos(y / (100 * km))"`. [Parts of your own](../guide/own_parts.md) have keys, too.
 """
 TIDE = """\
 ## Tides
 
-Where a key may be a tide, a table takes the place of the number ([tides.md](tides.md)). Its title is that of the key:
+Where a key may be a [tide](../guide/tides.md), a table takes the place of the number. Its title is that of the key:
 here the elevation outside an open side. Each constituent has a table under its name.
 """
 TABLES = {  # what may stand in the place of a number, by the tag of its section
     "tide": " or a [tide](#tides)",
-    "map": " or a [map](coast.md)",
-    "polygons": " or [polygons](files.md)",
-    "record": " or [records](storms.md)",
-    "formula": " or a [formula in time](storms.md#formulas-in-time)",
-    "barometer": " or the [inverse barometer](storms.md)",
-    "solitary": " or a [wave](coast.md)",
+    "map": " or a [map](../guide/coast.md)",
+    "polygons": " or [polygons](../guide/files.md)",
+    "record": " or [records](../guide/storms.md)",
+    "formula": " or a [formula in time](../guide/storms.md#formulas-in-time)",
+    "barometer": " or the [inverse barometer](../guide/storms.md)",
+    "solitary": " or a [wave](../guide/coast.md)",
     "cnoidal": "",
     "constants": "",
 }

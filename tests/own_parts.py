@@ -1,4 +1,4 @@
-"""The examples of docs/own_parts.md, as files and as what they define."""
+"""The examples of docs/guide/own_parts.md, as files and as what they define."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import swmodel as sw
 
-DOCUMENT = Path(sw.__file__).parents[1] / "docs" / "own_parts.md"
+DOCUMENT = Path(sw.__file__).parents[1] / "docs" / "guide" / "own_parts.md"
 
 
 def files():

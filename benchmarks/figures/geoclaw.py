@@ -31,7 +31,7 @@ def measure(bench):
     folder = os.environ.get("GEOCLAW")
     if folder is None or not (Path(folder) / "xgeoclaw").is_file():
         compiler = "" if shutil.which("gfortran") else "there is no gfortran: apt-get install gfortran; then "
-        raise NotMeasured(f"{compiler}build xgeoclaw and name its folder in GEOCLAW (docs/performance.md)")
+        raise NotMeasured(f"{compiler}build xgeoclaw and name its folder in GEOCLAW (docs/guide/performance.md)")
     about = (Path(folder) / "claw.data").read_text()
     size, end = cells_of(about), END.search(about)
     environment = {**os.environ, "OMP_NUM_THREADS": str(len(bench.cores)), "OMP_STACKSIZE": "64M"}

@@ -10,4 +10,4 @@ python3 -m pip download -q --no-deps --only-binary=:all: -d "$folder" -c "$root/
   packaging pandas pydantic pydantic-core pygments python-dateutil rich scipy shellingham typer typing-extensions \
   typing-inspection tzdata utide xarray
 ls "$folder"
-echo "For the part \`ranks\`, add a wheel of mpi4jax, built for that Python, JAX and MPI with CUDA's headers: docs/gpus.md"
+echo "For the part \`ranks\`, add a wheel of mpi4jax, built for that Python, JAX and MPI with CUDA's headers: docs/guide/gpus.md"

@@ -279,8 +279,7 @@ def _report(study, found, units, checks):
         if one.position != "scalar":
             row, column = np.unravel_index(np.argmax(np.abs(one.value)), one.value.shape)
             x, y = (axis[row, column] for axis in np.broadcast_arrays(*study.made.grid.coordinates(one.position)))
-            values = name, one.value[row, column], one.units, x, y
-            say("%s: at most %+.3g %s in one cell, at (%.6g, %.6g)", *values)
+            say("%s: strongest in the cell at (%.6g, %.6g): %+.3g %s", name, x, y, one.value[row, column], one.units)
         else:
             say("%s: %s %s", name, np.array2string(one.value, precision=4), one.units)
     for name, check in checks:

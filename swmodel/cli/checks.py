@@ -212,5 +212,6 @@ def _warnings(report, experiment, grid, dt, longest, ranks, deepest=np.inf):
     warnings += remarks(experiment, grid, dt, deepest)
     cores = launch.threads_per_rank()
     if ranks > cores:
-        warnings.append(f"{ranks} ranks would share the {cores} cores of this machine and wait for each other.")
+        shared = "the only core" if cores == 1 else f"the {cores} cores"
+        warnings.append(f"{ranks} ranks would share {shared} of this machine and wait for each other.")
     return warnings

@@ -106,7 +106,7 @@ def plan(
         typer.Option("--gradient/--no-gradient", help="Plan the gradient, too; by default if the file has an adjoint."),
     ] = None,
 ) -> None:
-    """Tabulate time, memory, messages and files on 1 to 10,000 ranks.
+    """Tabulate time, memory, messages and files on many ranks.
 
     The time and the memory of a gradient can be added.
     """
@@ -238,10 +238,10 @@ def invert(
     "swmodel green forecast.toml --resume",
 )
 def green(file: options.File, given: options.Green, set: options.Set = None) -> None:
-    """Compute the responses of points to unit sources, for forecasts.
+    """Compute the responses to unit sources, for forecasts.
 
-    The points are the gauges of the file: buoys, and harbours for which waves are forecast. Each takes one sweep of the
-    transposed linear model, or each source one run of it, whichever takes less.
+    They are those at the gauges of the file: buoys, and harbours for which waves are forecast. Each gauge takes one
+    sweep of the transposed linear model, or each source one run of it, whichever takes less.
     """
     from .green import make_bank
 
@@ -259,7 +259,7 @@ def forecast(
     bank: Annotated[str, input_path("BANK", "A file of `swmodel green`.")],
     given: options.Forecast,
 ) -> None:
-    """Forecast waves with error bars from records as far as they have come.
+    """Forecast waves with error bars from the records so far.
 
     Prints height and arrival at each point, and how the bands of 90 % hold the samples that were not used.
     """
@@ -302,10 +302,11 @@ def hazard(
     bank: Annotated[str, input_path("BANK", "A bank of unit faults.")],
     given: options.Hazard,
 ) -> None:
-    """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
+    """Compute how often waves exceed a level at each point.
 
-    Prints the levels of return periods with their Monte Carlo error; the file also has the rates, the
-    shares of magnitudes and of sources in them, and the slips and highest levels of all scenarios.
+    Earthquakes are drawn at random on the faults of the bank. Prints the levels of return periods with their Monte
+    Carlo error; the file also has the rates, the shares of magnitudes and of sources in them, and the slips and highest
+    levels of all scenarios.
     """
     solve_in_one_thread()
     from .forecast import print_hazard
@@ -325,9 +326,10 @@ def rerun(
     set: options.Set = None,
     count: Annotated[int, typer.Option(min=1, max=64, help="Number of runs.")] = 9,
 ) -> None:
-    """Run the nonlinear model from the sources of a forecast or hazard, all in one program, and compare with the bank.
+    """Run the nonlinear model from sources of a forecast.
 
-    Of a forecast these are the mean and draws from the posterior, of a hazard scenarios of all magnitudes.
+    Prints how its waves differ from those of the bank. The sources of a forecast are the mean and draws from the
+    posterior, and those of a hazard are scenarios of all magnitudes. All run in one program.
     """
     from .green import rerun_sources
 

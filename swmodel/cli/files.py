@@ -175,10 +175,10 @@ def export(
     ] = None,
     datum: Annotated[float, typer.Option(metavar="METRES", help="Level at rest above the zero of the bed.")] = 0.0,
 ) -> None:
-    """Write a field as GeoTIFF or as polygons in GeoJSON, or harmonic constants at gauges as CSV.
+    """Write a field as GeoTIFF or GeoJSON, or constants as CSV.
 
-    The flow depth is that on flooded land, of a file of maxima or extremes. A table of constants needs the gauges of a
-    tide; `[inversion]` and `[adjoint]` read it.
+    GeoJSON has polygons of classes, and CSV the harmonic constants at the gauges of a tide, which `[inversion]` and
+    `[adjoint]` read. The flow depth is that on flooded land, of a file of maxima or extremes.
     """
     from ..postprocess import export as write
 

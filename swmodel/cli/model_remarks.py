@@ -270,6 +270,6 @@ def _banks(model, length, depth):
     return [
         f"a wave of the source is {length / 1e3:.3g} km long in water of {depth:.4g} m, and has fewer than "
         f"{FEWEST:g} cells in water of less than {h[few].max():.4g} m, {100 * few.sum() / wet.sum():.3g} % of the sea: "
-        f"{cells[j + 1, i + 1]:.2g} at ({x:.6g}, {y:.6g}). Waves of two cells arise there, and stay; use a finer grid, "
-        "or place no gauge there."
+        f"{cells[j + 1, i + 1]:.2g} cells at ({x:.6g}, {y:.6g}). Waves of two cells arise there, and stay; use a finer "
+        "grid, or place no gauge there."
     ]

@@ -275,11 +275,12 @@ def _heading(case, subject, machine: Machine):
         for link, where in ((shared, "within it"), (network, "between machines"))
         if link is not None
     ]
+    cores = f"{machine.cores} core{'s' * (machine.cores != 1)}"
     return [
         ("experiment", case.experiment.run.title or case.made.draft.file.stem),
         ("grid", facts.grid_line(case.made.grid)),
         ("stepper", f"{type(case.stepper).__name__}, {subject.steps:,} steps of {case.dt:.6g} s"),
-        ("machine", ", ".join([f"{machine.processor or 'this one'}, {machine.cores} cores", *links])),
+        ("machine", ", ".join([machine.processor or "this one", cores, *links])),
     ]
 
 

@@ -321,8 +321,9 @@ def _figures(files, experiment, is_drawn):
 
 
 def _drawn(files):
-    """The files that figures show: the first one of each kind but restarts."""
-    return [path for kind, paths in files.items() if kind != "restart" for path in paths[:1] if path.exists()]
+    """The files that figures show: the first one of each kind but restarts; fields first, which name the figure."""
+    kinds = sorted(files, key=lambda kind: kind != "fields")
+    return [path for kind in kinds if kind != "restart" for path in files[kind][:1] if path.exists()]
 
 
 def _suggestions(files, drawn, has_figures):

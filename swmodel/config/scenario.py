@@ -132,7 +132,7 @@ class DepthFormula(_Varying):
 class Elevations(Section):
     """A file of elevations, with the parameters of `swmodel.grids.patches.Patch`."""
 
-    file: InputFile  # of elevation or depth, in any of the formats of docs/files.md
+    file: InputFile  # of elevation or depth, in any of the formats of docs/guide/files.md
     variable: str | None = None  # its name in the file; found by its metadata unless given
     positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
     datum: Metres = 0.0  # level of the water at rest, above the zero of the file
@@ -276,7 +276,7 @@ class Gauges(FileSection):
 
 
 class Spectra(FileSection):
-    """Isotropic spectra of energy and enstrophy; docs/spectra.md defines them."""
+    """Isotropic spectra of energy and enstrophy; docs/guide/spectra.md defines them."""
 
     file: OutputFile = "spectra.nc"  # netCDF file to write
     every: PositiveSeconds  # time between records

@@ -73,8 +73,9 @@ CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
 class OpenBoundary(TiledPart):
     """A condition on open sides, which gives the velocity out of the domain from the adjacent cells.
 
-    An open boundary of your own declares its parameters by `sw.parameter` and has `outflow`; docs/own_parts.md shows
-    one. Parameters that vary in space lie at cell centres; in `outflow` they are those of the cells next to the side.
+    An open boundary of your own declares its parameters by `sw.parameter` and has `outflow`; docs/guide/own_parts.md
+    shows one. Parameters that vary in space lie at cell centres; in `outflow` they are those of the cells next to the
+    side.
 
     Args:
         sides: which of "west", "east", "south", "north" are open; all four unless given.

@@ -364,7 +364,7 @@ class TiledPart(ModelPart, abc.ABC):
 class Term(TiledPart):
     """One named term of the momentum equations, and of the continuity equation where it has `continuity`.
 
-    A term of your own declares its parameters by `sw.parameter` and has `__call__`; docs/own_parts.md shows one.
+    A term of your own declares its parameters by `sw.parameter` and has `__call__`; docs/guide/own_parts.md shows one.
 
     Attributes:
         nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.

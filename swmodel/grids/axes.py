@@ -89,7 +89,7 @@ def open_raw(path: str | os.PathLike) -> xr.Dataset:
     try:
         dataset = xr.open_dataset(path, decode_cf=False)
     except (ValueError, OSError) as error:
-        is_netcdf = check_format(path, ("netcdf",), "a netCDF file, or another one of docs/files.md", "grid")
+        is_netcdf = check_format(path, ("netcdf",), "a netCDF file, or another one of docs/guide/files.md", "grid")
         what = "is a netCDF file that is damaged or cut off; copy it again" if is_netcdf else "cannot be opened"
         raise DataError(f"{path} {what}.") from error
     if not dataset.variables:

@@ -136,7 +136,7 @@ def difference(place: Place, floor: Any, depth: np.ndarray, wet: np.ndarray) -> 
 
 
 def warn_of_difference(name: str, largest: float) -> None:
-    """Say that the depths of a two-way nest differ from the outer ones along its border (docs/nests.md)."""
+    """Say that the depths of a two-way nest differ from the outer ones along its border (docs/guide/nests.md)."""
     if largest > DIFFERENT:
         logging.getLogger("swmodel").warning(
             "the depth of the nest %r differs from that of the outer grid along its border by up to %.0f %%, and "

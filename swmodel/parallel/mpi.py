@@ -8,7 +8,7 @@ Open MPI are addresses, which differ from process to process, so that a program 
 programs that send messages can be kept on disk. They go to a function of the native runtime, which looks the handle up
 and calls mpi4jax (stencils/native/handles.cpp). The ranks of neighbours are looked up likewise.
 
-Without numbers every run with several ranks compiles all of its programs (docs/reliability.md).
+Without numbers every run with several ranks compiles all of its programs (docs/developers/reliability.md).
 
 Calls with a communicator that is not in the table, of the user's own, are left alone, and so is everything where there
 is no C++ compiler. All private names of mpi4jax are in this file.

@@ -323,9 +323,16 @@ def _transposed(entries):
     return heads, units, [list(line) for line in zip(*cells)]
 
 
+def notes_of(rows: "Sequence[Score]") -> list[tuple[str, str]]:
+    """(gauge, its notes) of the rows with notes; those that all rows have come first, once."""
+    shared = [note for note in rows[0].notes if all(note in row.notes for row in rows)] if len(rows) > 1 else []
+    own = [(row.name, [note for note in row.notes if note not in shared]) for row in rows]
+    return [(name, "; ".join(notes)) for name, notes in [("all gauges", shared), *own] if notes]
+
+
 def table(rows: "Sequence[Score]") -> str:
     """The Scores as text, aligned; below, the harmonic constants, the notes and the meaning of the columns."""
-    notes = [f"  {row.name}: {'; '.join(row.notes)}." for row in rows if row.notes]
+    notes = [f"  {name}: {text}." for name, text in notes_of(rows)]
     tables = [_aligned(*part) for part in (columns(rows), constants_columns(rows)) if part[0]]
     return "\n".join([*tables, *(["Notes:", *notes] if notes else []), meaning(rows)])
 

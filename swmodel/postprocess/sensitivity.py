@@ -32,10 +32,10 @@ def maps_of(dataset: xr.Dataset) -> list[str]:
 
 
 def _sensitivities(dataset):
-    """(name, variable) of all sensitivities of a file but those of single records."""
-    names = [str(name) for name in dataset.data_vars]
-    names = [name for name in names if name.startswith("sensitivity_") and not name.endswith("_by_record")]
-    return [(name, dataset[name]) for name in names]
+    """(name, variable) of all sensitivities of a file but those of single records, and without the records' times."""
+    of_records = {dim for dim in dataset.sizes if str(dim).endswith("_record")}
+    arrays = {str(name): array for name, array in dataset.data_vars.items() if of_records.isdisjoint(array.dims)}
+    return [(name, array) for name, array in arrays.items() if name.startswith("sensitivity_")]
 
 
 def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None = None) -> Figure:

@@ -12,7 +12,7 @@ are sums of Re(a_k* b_k) over modes, here of u and h_u u: by rings |k| = n dk -+
 with k in rad m-1. Fields are transformed at their own C-grid points. A periodic direction has Fourier series, and one
 between walls the sines and cosines that satisfy the boundary conditions. In a box, on the sphere and between open sides
 the mean is subtracted, and a Hann window is applied along each direction. The loss of variance is corrected (Harris
-1978, doi:10.1109/PROC.1978.10837). docs/spectra.md has more.
+1978, doi:10.1109/PROC.1978.10837). docs/guide/spectra.md has more.
 """
 
 import re

@@ -14,7 +14,7 @@ reads the values of earlier steps from the slots in which they were stored (slot
 
 Python, the runtime in C++ and the loops share one description of their interface (native/library.py). Loops can be
 printed, with the names of fields and the lines of Python that they come from (expressions.py, compiled.py;
-docs/loops.md).
+docs/developers/loops.md).
 """
 
 from .graph import Unsupported

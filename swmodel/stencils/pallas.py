@@ -9,7 +9,7 @@ Blocks run in any order. So a result may overwrite only an array that is read at
 loop makes two steps in a call, from one set of arrays into another and back.
 
 A step over deep water is one kernel, which reads each array once and writes each result once; a coastal one is a few,
-since arithmetic would take longer than the memory does. `make gpu` counts both (docs/gpus.md).
+since arithmetic would take longer than the memory does. `make gpu` counts both (docs/guide/gpus.md).
 """
 
 import dataclasses

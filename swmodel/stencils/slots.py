@@ -2,7 +2,7 @@
 
 XLA copies an array out of its slot for a call that reads it; a compiled loop reads it in place. Pushing an array into a
 slot is another pass over memory, except for a loop that loads its rows anyway. Without slots a gradient on 1024 x 1024
-cells takes 1.06 to 1.10 times as long, and more on smaller and larger grids (docs/benchmarks.md).
+cells takes 1.06 to 1.10 times as long, and more on smaller and larger grids (docs/developers/benchmarks.md).
 """
 
 import dataclasses

@@ -62,7 +62,7 @@ class TimeStepper(ModelPart, abc.ABC):
     """A scheme with time step `dt` [s].
 
     A scheme of your own has the field `dt: Any = sw.time_step()` and `step`; a multistep scheme has `history` too.
-    docs/own_parts.md shows one. Its limits are found from its step, unless it has `amplification`.
+    docs/guide/own_parts.md shows one. Its limits are found from its step, unless it has `amplification`.
 
     Attributes:
         needs_parts: whether it needs the parts of a tendency, which not every core can give.

@@ -4,7 +4,7 @@
     suite.py   finds, runs and prints cases, and writes them as one HTML file
     all other modules hold the cases, and exact_flows.py solutions for those of coasts
 
-`swmodel verify` runs them; docs/verification.md describes them.
+`swmodel verify` runs them; docs/developers/verification.md describes them.
 """
 
 from .case import CASES, Case, Mark, Outcome, Panel, Twin

@@ -1,4 +1,4 @@
-"""Marks of bores and shores against exact solutions; docs/coast.md has their figures."""
+"""Marks of bores and shores against exact solutions; docs/guide/coast.md has their figures."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -2,7 +2,7 @@
 
 A smooth manufactured solution of the nonlinear equations over a rough bottom, kept steady by its sources.
 
-python -m swmodel.verification.vortices     prints the drift with both cores (docs/pseudo_spectral.md)
+python -m swmodel.verification.vortices     prints the drift with both cores (docs/theory/pseudo_spectral.md)
 
 The equatorial Rossby soliton of Boyd (1980), doi:10.1175/1520-0485(1980)010<1699:ESWPIE>2.0.CO;2: its speed.
 

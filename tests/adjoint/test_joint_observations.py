@@ -319,7 +319,7 @@ def test_mistakes_of_a_single_table_have_its_lines_and_no_number(study, command)
 
 
 def test_the_example_of_the_documentation_is_checked(study, command, tmp_path):
-    page = (Path(sw.__file__).parents[1] / "docs" / "inversion.md").read_text(encoding="utf-8")
+    page = (Path(sw.__file__).parents[1] / "docs" / "guide" / "inversion.md").read_text(encoding="utf-8")
     example = page.partition("```toml\n[[inversion.observations]]")[2].partition("```")[0]
     for folder, name, columns in (
         ("tide_gauges", "harbour", "elevation_m"),

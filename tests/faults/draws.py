@@ -184,7 +184,7 @@ def _numbers(name, default, rule):
 
 
 def _own(base, kind):
-    """{"module:Class": its section} of the parts in docs/own_parts.md."""
+    """{"module:Class": its section} of the parts in docs/guide/own_parts.md."""
     defined = vars(own_parts.everything())
     return {
         name: section_for(cls, name)

@@ -1,4 +1,4 @@
-"""Break runs on purpose and count what went wrong: what docs/reliability.md reports.
+"""Break runs on purpose and count what went wrong: what docs/developers/reliability.md reports.
 
     python -m tests.faults.run [--only PART ...] [--count N] [--scale 0.1] [--minutes 120] [--seed 0]
 

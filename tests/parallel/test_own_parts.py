@@ -1,4 +1,4 @@
-"""Parts of a user's own, those of docs/own_parts.md: the same on any number of ranks, and their gradients."""
+"""Parts of a user's own, those of docs/guide/own_parts.md: the same on any number of ranks, and their gradients."""
 
 import functools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The script of docs/parallel_tools.md gives what numpy does on the whole domain, on any number of ranks."""
+"""The script of docs/guide/parallel_tools.md gives what numpy does on the whole domain, on any number of ranks."""
 
 import jax
 import numpy as np
@@ -22,7 +22,7 @@ def biharmonic(c):
 @pytest.fixture(scope="module")
 def script():
     names = {"__name__": "parallel_tools"}
-    for _, code in blocks(ROOT / "docs" / "parallel_tools.md", "python"):
+    for _, code in blocks(ROOT / "docs" / "guide" / "parallel_tools.md", "python"):
         with jax.numpy_dtype_promotion("standard"):  # as in a user's script
             exec(code, names)
     return names

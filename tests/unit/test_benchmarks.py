@@ -279,7 +279,7 @@ def test_without_records_the_inversion_says_how_to_give_them(bench, tmp_path, mo
 
 @pytest.mark.verify
 def test_a_loose_tolerance_leaves_the_surface_within_its_own_size(monkeypatch):
-    """docs/semi_implicit.md: the error of 1e-4 is some 1e-5 of the waves, and falls with the tolerance."""
+    """docs/theory/semi_implicit.md: the error of 1e-4 is some 1e-5 of the waves, and falls with the tolerance."""
     monkeypatch.setattr(semi_implicit_tolerance, "STEPS", 12)
     reference, *others = (
         semi_implicit_tolerance.elevation(8, "float64", tolerance) for tolerance in (1e-10, 1e-6, 1e-4)

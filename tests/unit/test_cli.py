@@ -101,6 +101,13 @@ def test_every_command_explains_itself_with_examples_and_exit_codes(command, nam
     assert f"swmodel {name}" in out and "Examples:" in out and "blew" in out and "--debug" in out
 
 
+def test_the_list_of_commands_describes_each_of_them_in_a_whole_sentence(command):
+    _, out, _ = command("--help")
+    listed = re.findall(r"^  (\w+)  +(.*)", out.partition("Commands:")[2], re.MULTILINE)
+    assert len(listed) > 20
+    assert not [(name, text) for name, text in listed if not re.search(r"[^.]\.$", text)]
+
+
 def test_the_help_of_plot_names_all_kinds_of_figures(command):
     from swmodel import postprocess
 
@@ -305,6 +312,7 @@ def test_a_run_writes_what_was_asked_and_says_where(whole):
     for name in ("fields.nc", "gauges.nc", "maxima.nc", "restart.nc"):
         assert str(folder / name) in out and (folder / name).exists()
     assert "swmodel plot" in out and "swmodel resume" in out and "x real time" in out
+    assert re.search(r"swmodel plot \S*/fields.nc \S*/maxima.nc", out)  # figures have the name of the first file
     with netCDF4.Dataset(folder / "fields.nc") as dataset:
         assert dataset["eta"].shape == (5, 16, 24) and dataset["u"].shape == (5, 16, 25)
         assert dataset.title == "A bump in a box"

@@ -18,7 +18,7 @@ from swmodel.errors import ConfigError
 from swmodel.observed.steps import FILE, steps_in
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = ROOT / "docs" / "own_parts.md"
+OWN = ROOT / "docs" / "guide" / "own_parts.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Experiments of which a block may be a part.
@@ -102,7 +102,7 @@ def mistakes(text, folder):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the faults of SPHERE, and the parts of one's own that docs/own_parts.md writes."""
+    """A folder with the faults of SPHERE, and the parts of one's own that docs/guide/own_parts.md writes."""
     shutil.copy(ROOT / "experiments" / "tohoku_2011" / "faults_satake2013.csv", tmp_path)
     for code in re.findall(r"^```python\n(# \w+\.py\n.*?)^```$", OWN.read_text(), re.MULTILINE | re.DOTALL):
         (tmp_path / code.split()[1]).write_text(code)

@@ -30,7 +30,7 @@ from swmodel.simulation.simulation import Simulation
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *NOTEBOOKS]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONTINUES = re.compile(r"<!-- continues (\S+) -->")
 
@@ -69,9 +69,9 @@ WITH_PYTHON = [document for document in DOCUMENTS if blocks(document, "python")]
 # what a document integrates: (model, stepper, first State, how many steps)
 RUNS = {
     "README.md": lambda n: (n["model"], n["stepper"], n["bump"], 200),
-    "sharded.md": lambda n: (n["model"], n["stepper"], n["bump"], 200),
-    "adjoint.md": lambda n: (n["model"], n["stepper"], n["state"], 1000),
-    "terms.md": lambda n: (n["model"], n["stepper"], n["model"].at_rest(), 60),
+    "docs/guide/sharded.md": lambda n: (n["model"], n["stepper"], n["bump"], 200),
+    "docs/theory/adjoint.md": lambda n: (n["model"], n["stepper"], n["state"], 1000),
+    "docs/theory/terms.md": lambda n: (n["model"], n["stepper"], n["model"].at_rest(), 60),
 }
 
 
@@ -107,11 +107,12 @@ def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(docum
     step_each(models)  # of an example that only makes its model
     if document in NOTEBOOKS:  # what a notebook prints is finite
         assert "nan" not in capsys.readouterr().out
-    in_runs = document.name in RUNS and document not in NOTEBOOKS
+    name = document.relative_to(ROOT).as_posix()
+    in_runs = name in RUNS
     assert in_runs == any("integrate(" in code for _, code in blocks(document, "python"))
     if not in_runs:
         return
-    model, stepper, state, steps = RUNS[document.name](names)
+    model, stepper, state, steps = RUNS[name](names)
     program = jit(model.communicator.spmd(lambda dynamics, state: sw.integrate(dynamics, stepper, state, steps)[0]))
     found = program(names["dynamics"], state)
     wanted = Simulation(model, state, stepper).run(steps=steps)
@@ -139,7 +140,7 @@ def test_a_river_adds_its_water(in_a_folder):
 
 @pytest.mark.verify
 def test_the_cost_of_a_record_is_that_of_the_series_at_its_gauge(in_a_folder):
-    names = executed(ROOT / "docs" / "own_records.md")
+    names = executed(ROOT / "docs" / "guide" / "own_records.md")
     with netCDF4.Dataset("gauges.nc") as file:
         model = np.interp(names["time"], file["time"][:], file["eta"][0].astype(float))
     departures = (model - names["elevation"])[names["time"] >= 120.0] / 0.02
@@ -227,6 +228,57 @@ def test_a_command_that_does_not_exist_would_be_noticed(arguments):
         parsed(arguments)
 
 
+# -- links ------------------------------------------------------------------------------------------------------------
+
+FOLDERS = ("docs", "swmodel", "experiments", "benchmarks", "tests", "scripts", "packaging", ".github")
+TEXTS = ("*.md", "*.py", "*.toml", "*.cpp", "*.h", "*.sh", "*.yml", "Makefile")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+MENTION = re.compile(r"(?<![\w/.-])docs/[\w/]*\w\.\w+")  # in a comment, a message or a program
+
+
+def texts():
+    """The files of the project that people write."""
+    for pattern in TEXTS:
+        yield from ROOT.glob(pattern)
+        for folder in FOLDERS:
+            yield from (ROOT / folder).rglob(pattern)
+
+
+@functools.cache
+def anchors(page):
+    """What a link to a page may have after `#`: its headings as GitHub and the site spell them."""
+    headings = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", re.sub(LINK, "", title).lower()).strip().replace(" ", "-") for title in headings}
+
+
+def dead_links(file):
+    """The relative links of a file in Markdown that lead nowhere, and the files of docs/ that it mentions in vain."""
+    text = file.read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.M | re.S) if file.suffix == ".md" else ""
+    for link in LINK.findall(prose):
+        name, _, anchor = link.partition("#")
+        target = (file.parent / name).resolve() if name else file
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            yield link
+    yield from (path for path in MENTION.findall(text) if not (ROOT / path).exists())
+
+
+def test_links_of_pages_and_mentions_of_pages_lead_somewhere():
+    assert not [(str(file.relative_to(ROOT)), link) for file in texts() for link in dead_links(file)]
+
+
+def test_a_link_that_leads_nowhere_would_be_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    (tmp_path / "other.md").write_text("# Title\n\n## A `name` of [two](x.md) words\n\n```\n# no title\n```\n")
+    page.write_text(
+        "[a](other.md) [b](other.md#a-name-of-two-words) [c](gone.md) `[d](code.md)` [e](https://example.org/x)\n"
+        "[f](other.md#no-title) [g](#nothing) docs/index.md docs/" + "gone.md https://example.org/docs/x.md\n"
+    )
+    assert list(dead_links(page)) == ["gone.md", "other.md#no-title", "#nothing", "docs/" + "gone.md"]
+
+
 # -- the gallery ------------------------------------------------------------------------------------------------------
 
 
@@ -241,13 +293,13 @@ def test_the_page_of_the_gallery_follows_from_its_manifest_and_its_images_are_sm
     images = {path.stem: path for path in gallery.MANIFEST.parent.glob("*.webp")}
     assert set(images) == {entry["name"] for entry in found}
     assert all(path.stat().st_size < 120_000 for path in images.values())
-    assert all((ROOT / "docs" / f"{entry['page']}.md").exists() for entry in found)
+    assert all((ROOT / "docs" / entry["page"]).exists() for entry in found)
 
 
 # -- drawings ----------------------------------------------------------------------------------------------------------
 
 PACKAGE = Path(swmodel.__file__).parent
-PAGE = paths.PACKAGE.parent / "docs" / "data_flow.md"
+PAGE = paths.PACKAGE.parent / "docs" / "developers" / "data_flow.md"
 PLACE = re.compile(r"(\w+(?:/\w+)+\.py)(?:: (\w+))?")
 
 

@@ -38,7 +38,7 @@ def test_a_step_of_ab2_is_one_loop_that_moves_what_the_docs_say(case, command, t
     assert re.search(r"^loop 1, once a step: u, v, eta, history\S*u, history\S*v, history\S*eta$", out, re.M)
     assert re.search(r"^reads +u, halo 1 west, 1 east, 1 south, 1 north$", out, re.M)
     assert re.search(r"^ +depth, halo 1 west, 1 east", out, re.M) and re.search(r"^writes +u, over u$", out, re.M)
-    assert "52 bytes a cell" in out  # docs/step.md: state, tendencies and depth are read once, and overwritten
+    assert "52 bytes a cell" in out  # docs/theory/step.md: state, tendencies and depth are read once, and overwritten
     milliseconds = 16 * 12 * 52 / 1e10 * 1e3
     assert f"its 192 cells take at least {milliseconds:.3g} ms at 10 GB/s (as given)" in out
     (file,) = (tmp_path / "src").iterdir()
@@ -66,7 +66,7 @@ def counted(command, experiment, *options):
 
 def test_pages_have_the_operations_that_are_counted(command):
     of = {x: counted(command, "double_gyre.toml", "--set", f"stepper.type={x}")[0] for x in ("ab2", "forward_backward")}
-    for page in ("performance.md", "benchmarks.md"):
+    for page in ("guide/performance.md", "developers/benchmarks.md"):
         text = (ROOT / "docs" / page).read_text()
         (numbers,) = re.findall(r"has (\d+) operations a cell,?\s(?:where|for) AB2(?:'s| has) (\d+)", text)
         assert [int(n) for n in numbers] == [of["forward_backward"], of["ab2"]], page
@@ -74,7 +74,7 @@ def test_pages_have_the_operations_that_are_counted(command):
 
 @pytest.mark.verify  # the adjoint of a coast takes a minute to compile
 def test_the_page_of_coasts_has_the_operations_that_are_counted(command):
-    text = " ".join((ROOT / "docs" / "coast.md").read_text().split())
+    text = " ".join((ROOT / "docs" / "guide" / "coast.md").read_text().split())
     (numbers,) = re.findall(r"and has (\d+) operations a cell where the step has (\d+)\.", text)
     assert [int(n) for n in numbers] == counted(command, "monai_valley/monai_valley.toml", "--adjoint")[::-1]
     assert f"one stage has {numbers[1]} operations a cell" in text

@@ -103,17 +103,21 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
         (
             lambda path: onto_grid(path, GRID),
             "hdf4",
-            "not a netCDF file, or another one of docs/files.md; gdal_translate",
+            "not a netCDF file, or another one of docs/guide/files.md; gdal_translate",
         ),
         (lambda path: onto_grid(path, GRID), "grib", "cdo -f nc copy"),
         (lambda path: onto_grid(path, GRID), "netcdf_groups", r"in groups, Main, and not one with variables.*ncks -G"),
         (
             lambda path: onto_grid(path, GRID),
             "srcmod text image zip",
-            "not a netCDF file, or another one of docs/files.md; give",
+            "not a netCDF file, or another one of docs/guide/files.md; give",
         ),
         (read_track, "image zip web_page", "not a track in ATCF, CSV, HURDAT2, IBTrACS or JMA's format; give such a"),
-        (lambda path: onto_grid(path, GRID), "hurdat2 jma", "not a netCDF file, or another one of docs/files.md; give"),
+        (
+            lambda path: onto_grid(path, GRID),
+            "hurdat2 jma",
+            "not a netCDF file, or another one of docs/guide/files.md; give",
+        ),
         (
             lambda path: read_table(path, ["time_s"]),
             "image utf16 compressed",

@@ -572,6 +572,13 @@ def test_nothing_in_common_gives_no_figure_rather_than_an_error():
     assert row.window == (np.nan, np.nan) and "the run ends at 9.933 min, and the record begins" in scores.table([row])
 
 
+def test_a_note_of_all_gauges_is_printed_once():
+    rows = [scores.Score(name, notes=("the run ends at 60 min", *more)) for name, more in (("A", ()), ("B", ("dry",)))]
+    assert scores.notes_of(rows) == [("all gauges", "the run ends at 60 min"), ("B", "dry")]
+    assert scores.notes_of(rows[1:]) == [("B", "the run ends at 60 min; dry")]
+    assert scores.table(rows).count("the run ends") == 1
+
+
 def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
     t = np.arange(0, 7201, 4.0)
     series = [scores.Series(n, t, pulse(t, 0.9)) for n in ("seen", "unseen")]
@@ -675,6 +682,15 @@ def test_a_figure_of_very_many_gauges_has_columns_and_names_those_that_do_not_fi
     few = gauges.figure(dataset, series=series[:25])
     assert len(few.axes) == 25 and not any(text.get_text().startswith("Not shown") for text in few.texts)
     assert [axes.xaxis.get_tick_params()["labelbottom"] for axes in few.axes].count(True) == 2
+
+
+def test_the_times_of_records_are_no_sensitivity():
+    from swmodel.postprocess import sensitivity
+
+    series = ("sensitivity_wind_record", [60.0, 120.0])
+    data = xr.Dataset({"sensitivity_wind_by_record": series, "sensitivity_wind_time": series})
+    data["sensitivity_wind"] = ((), 2.0, {"long_name": "sensitivity of J to wind", "units": "m"})
+    assert sensitivity.numbers_in(data) == ["to wind: 2 m"]
 
 
 def test_maps_of_sensitivity_are_per_area_without_waves_of_two_cells():

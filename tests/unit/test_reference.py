@@ -1,4 +1,4 @@
-"""docs/reference.md says what the declarations say, of every key."""
+"""docs/reference/experiment_files.md says what the declarations say, of every key."""
 
 import importlib.util
 import re
@@ -31,7 +31,7 @@ def test_every_key_is_described_with_its_units_and_limits(reference):
     assert len(keys) > 150
     assert not [key for key in keys if not key[3].strip()]
     rows = {key[0]: key for key in keys}
-    assert "| `viscosity` | number in m2 s-1, at least 0, or a formula or a [map](coast.md) |" in page
+    assert "| `viscosity` | number in m2 s-1, at least 0, or a formula or a [map](../guide/coast.md) |" in page
     assert rows["diffusivity"][1] == "number or formula, in m2 s-1, at least 0"
     assert rows["tracer"][3] == "name of the tracer"
     assert ("spacing", "number in the grid's coordinates, above 0") in {key[:2] for key in keys}

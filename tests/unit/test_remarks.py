@@ -337,7 +337,7 @@ def test_check_says_where_a_wave_of_the_source_has_fewer_than_eight_cells(tmp_pa
     assert sentence.startswith(
         "warning: a wave of the source is 134 km long in water of 4000 m, and has fewer than 8 cells"
     )
-    assert ": 3 at (347500, 147500)." in sentence  # 134 km sqrt(52 m / 4000 m) / 5 km
+    assert ": 3 cells at (347500, 147500)." in sentence  # 134 km sqrt(52 m / 4000 m) / 5 km
 
 
 def test_only_banks_that_are_too_shallow_for_the_cells_are_named():

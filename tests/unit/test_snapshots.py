@@ -71,7 +71,8 @@ def test_chunks_that_snapshots_end_are_whole_cycles_of_the_steppers_buffers(monk
 
 def test_the_documents_have_the_numbers_of_snapshots_that_wait():
     docs = Path(__file__).resolve().parents[2] / "docs"
-    pages = ((docs / f"{page}.md").read_text() for page in ("data_flow", "performance", "reliability"))
+    names = ("developers/data_flow", "guide/performance", "developers/reliability")
+    pages = ((docs / f"{name}.md").read_text() for name in names)
     text = " ".join(" ".join(pages).split())
     waiting = re.findall(r"up to (\d+)(?= of\s+them are kept on| that a chunk)", text)
     assert waiting == 3 * [str(MOST_RECORDS)] and f"and {MOST_WRITES} that wait for the" in text

@@ -1,4 +1,4 @@
-"""Marks of the benchmark problems of the National Tsunami Hazard Mitigation Program; docs/coast.md has their figures.
+"""Marks of the benchmark problems of the National Tsunami Hazard Mitigation Program (docs/guide/coast.md).
 
 Synolakis, Bernard, Titov, Kanoglu and Gonzalez (2007), NOAA Tech. Mem. OAR PMEL-135; NTHMP (2012), Proceedings and
 results of the 2011 model benchmarking workshop. Problems 1 and 4: Synolakis (1987), doi:10.1017/S002211208700329X; 6:

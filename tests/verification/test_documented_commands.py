@@ -58,11 +58,10 @@ SHORTER = {
 }
 # {page: what its readers have done before}
 BEFORE = {
-    "README.md": ("swmodel run tohoku.toml",),  # as `make demo` does
-    "figures.md": ("swmodel run tohoku.toml", "swmodel run double_gyre.toml -o output/gyre"),
-    "restarts.md": ("swmodel run tohoku.toml -o output",),
-    "many_ranks.md": ("swmodel bench --size 64x48 --save node.json",),
-    "performance.md": ("swmodel bench --size 64x48 --save machine.json",),
+    "docs/guide/figures.md": ("swmodel run tohoku.toml", "swmodel run double_gyre.toml -o output/gyre"),
+    "docs/guide/restarts.md": ("swmodel run tohoku.toml -o output",),
+    "docs/guide/many_ranks.md": ("swmodel bench --size 64x48 --save node.json",),
+    "docs/guide/performance.md": ("swmodel bench --size 64x48 --save machine.json",),
 }
 
 
@@ -133,9 +132,9 @@ def is_run(row):
 PAGES = [page for page in DOCUMENTS if page not in NOTEBOOKS and any(is_run(row) for _, row in lines(page))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_commands_of_a_page_run(page, folder):
-    wrong = [typed(row, folder) for row in BEFORE.get(page.name, ())]
+    wrong = [typed(row, folder) for row in BEFORE.get(page.relative_to(ROOT).as_posix(), ())]
     wrong += [f"line {number}: {said}" for number, row in lines(page) if is_run(row) and (said := typed(row, folder))]
     assert not any(wrong), "\n\n".join(filter(None, wrong))
 

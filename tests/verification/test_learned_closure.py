@@ -92,7 +92,7 @@ def test_training_decreases_the_error_of_forecasts_and_the_search_finds_the_leas
 
 @pytest.mark.verify
 def test_the_network_forecasts_unseen_years_as_well_as_the_best_smagorinsky(study, tmp_path):
-    """docs/learned_closure.md has the values: the ratio is 0.999, and no more than a tie is claimed."""
+    """docs/guide/learned_closure.md has the values: the ratio is 0.999, and no more than a tie is claimed."""
     _, closure = study
     values = closure.main(closure.Study(), tmp_path)
     assert values["closure_training_ratio"] < 1.0 and values["closure_forecast_ratio"] < 1.02

@@ -7,7 +7,7 @@ from swmodel.verification.shores import STEPPERS
 from . import measures_nthmp as nthmp
 from .measures import measured
 
-# marks that are not within what the NTHMP accepts; docs/coast.md says what is known of the reasons
+# marks that are not within what the NTHMP accepts; docs/guide/coast.md says what is known of the reasons
 MISSED = {"bp6a_front_error", "bp6a_lee_error"}
 SPEED = {name for name in nthmp.LIMITS if name.endswith("_gain")}  # which no test asserts
 

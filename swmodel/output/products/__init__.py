@@ -7,5 +7,5 @@
 
 A Product declares its parameters on its class. Its section in experiment files and its checks follow from that. So do
 the memory that `swmodel check` counts, and the rule by which a resumed run continues its arrays. A user's own Product
-has all of this, too (docs/own_parts.md).
+has all of this, too (docs/guide/own_parts.md).
 """

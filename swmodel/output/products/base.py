@@ -102,7 +102,7 @@ class Sample:
 
     @functools.cached_property
     def flow(self) -> LayerFlow:
-        """The LayerFlow with halos, as terms of the equations get it (docs/terms.md)."""
+        """The LayerFlow with halos, as terms of the equations get it (docs/theory/terms.md)."""
         return self.equations.flow(self.state, self.time)
 
     @functools.cached_property

@@ -16,7 +16,7 @@ from ...runtime.memory import size
 from ...runtime.paths import bytes_in
 from .. import budgets, gauges, inversion, maxima, sensitivity, spectra, statistics
 from ..files import experiment_of, mesh_of, open_output, seconds
-from ..scores import MISSING, Series, columns, constants_columns, meaning, score
+from ..scores import MISSING, Series, columns, constants_columns, meaning, notes_of, score
 from ..series import read_gauges
 from . import frame
 from .frame import (
@@ -275,7 +275,7 @@ def _scores(series, observed):
     for heads, units, lines in (columns(rows), constants_columns(rows)):
         heads = [f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units)]
         tables += [as_table(heads, [[name, *map(typeset, cells)] for name, *cells in lines])] if heads else []
-    notes = joined(markup("<li>{}: {}.</li>", row.name, "; ".join(row.notes)) for row in rows if row.notes)
+    notes = joined(markup("<li>{}: {}.</li>", name, text) for name, text in notes_of(rows))
     listed = _folded("Notes on the scores", markup('<ul class="note">{}</ul>', notes)) if notes else ""
     return markup('{}<p class="note">{}</p>{}', joined(tables), meaning(rows), listed)
 

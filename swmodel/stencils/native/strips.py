@@ -7,7 +7,7 @@
     interpolate(planes, ...)        their values at cells that are a whole number of times smaller along both axes
 
 XLA on a CPU fuses two updates of one array into a loop that copies all of it to change two rows. These calls change the
-rows alone: without them a step with open boundaries takes 1.7 times as long (docs/benchmarks.md).
+rows alone: without them a step with open boundaries takes 1.7 times as long (docs/developers/benchmarks.md).
 
 Interpolation is linear. At a distance a of x_i, in cells, the value is (1 - |a|) x_i + |a| x_{i-1 or i+1}, and constant
 beyond the outermost cells. XLA computes the indices of neighbours anew for each value, and takes several times as long.
