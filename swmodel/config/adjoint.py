@@ -297,18 +297,11 @@ def _cost_mistakes(adjoint, sections):
             yield Mistake(("adjoint", "cost", field.name), text)
 
 
-def _distinct(names):
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{name!r} is named twice; name each control once")
-    return names
-
-
 class Adjoint(Section):
     """What `swmodel adjoint` differentiates."""
 
     cost: CostSection  # the number J to differentiate
-    controls: Annotated[Names, _distinct]  # the inputs with respect to which it is differentiated
+    controls: Names  # the inputs with respect to which it is differentiated
     steps: Count | None = None  # length of the run, in steps
     until: PositiveSeconds | None = None  # that of [run] unless given
     amplitude: dict[str, float | str] = {}  # of each control, for --verify: the size of a realistic error

@@ -31,22 +31,19 @@ from ..fields.parameters import Moment
 from ..fields.parts import ModelPart, as_pytree, control_names, numbers_of, positions_of, shipped_parts
 from ..fields.variables import INTERFACES, derived_units, in_layer, in_layers
 from ..forcing.atmosphere import DragLaw
+from ..units import Coordinate
 from .expressions import Expression
 from .reading import REQUIRED, Before, Section
 from .sections import (
     NOWHERE,
-    Coordinate,
     Formula,
     InputFile,
     MapFile,
     Place,
     Sides,
     Surroundings,
-    VariableNames,
-    ascending,
     check_limits,
     is_evaluated_whole,
-    not_empty,
     on_grid,
 )
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
@@ -210,12 +207,12 @@ def _type_of(field, cls):
         return _type_of_number(rule, kind, field.metadata.get("static"), uniform)
     if isinstance(rule, rules.Pair):
         each: Any = Annotated[Coordinate if rule.units == rules.COORDINATES else float, rules.Number(units=rule.units)]
-        return Annotated[tuple[each, each], ascending] if rule.ascending else tuple[each, each]
+        return Annotated[tuple[each, each], rule]
     if isinstance(rule, rules.NumberForEach):
-        rest = [functools.partial(not_empty, least=rule.least), *([Before(rule.tuple_of)] if rule.alone else [])]
-        return Annotated[tuple[Annotated[float, rule.each], ...], *rest]
+        each = Annotated[float, rule.each]
+        return Annotated[tuple[each, ...], rule, *[Before(rule.tuple_of)] * rule.alone]
     if isinstance(rule, rules.Names):
-        return VariableNames if rule.read is None else Annotated[tuple[str, ...], rule.read]
+        return Annotated[tuple[str, ...], rule]
     if isinstance(rule, rules.Choice):
         return Annotated[str, rules.Choice(tuple(choice for choice in rule.choices if choice is not None))]
     for kind_of_rule, annotation in _TYPES.items():
@@ -229,9 +226,9 @@ _TYPES: dict[type, Any] = {
     rules.Text: str,
     rules.Sides: Sides,
     rules.FileName: InputFile,
-    rules.Points: Annotated[tuple[Place, ...], Before(rules.Points.tuple_of), not_empty],
+    rules.Points: Annotated[tuple[Place, ...], Before(rules.Points.tuple_of), rules.Points()],
     rules.Concentrations: dict[str, float],
-    DragLaw: str | float,
+    DragLaw: Annotated[str | float, DragLaw()],
 }
 
 
@@ -243,7 +240,8 @@ def _type_of_number(rule, kind, static, uniform):
     steady = kind == "dissipation" or (kind == "forcing" and rule.steady)
     mapped = steady and rule.position == "h" and not static
     formulas = rule.position is not None and not uniform and (kind == "forcing" or mapped)
-    plain: Any = Annotated[float | Expression, Formula(rule)] if formulas else Annotated[float, rule]
+    number = rule.of_files()
+    plain: Any = Annotated[float | Expression, Formula(number)] if formulas else Annotated[float, number]
     if mapped:
         return plain | MapFile
     varies = rule.position is not None and not rule.steady and kind in ("forcing", "boundary") and not static

@@ -22,19 +22,20 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Choice, Number
 from ..fields.parts import numbers_of
 from ..fields.state import replaced
+from ..forcing.atmosphere import DragLaw
 from ..forcing.cyclones import Cyclone
 from ..forcing.file_records import StressRecords
 from ..forcing.potential import InternalWaveDrag
 from ..forcing.tracks import Track, cyclone_of, read_track
-from ..forcing.wind_laws import DRAG_LAWS, RELATIONS
+from ..forcing.wind_laws import RELATIONS
 from ..grids.elevation import open_elevation
 from ..grids.roughness import rough_bottom
 from ..grids.windows import GridValues
 from ..stepping.explicit import TimeStepper
-from .expressions import Expression, quantity
+from .expressions import Expression
 from .own import ClassNamed
 from .parts import PartSection, section_for, sections_of, shipped
-from .reading import OneOf, Read, Section
+from .reading import OneOf, Section
 from .sections import (
     Count,
     Formula,
@@ -186,16 +187,6 @@ def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
 STEPPERS = sections_of(shipped(TimeStepper), stepper_section)
 
 
-def _drag_law(value, reading):
-    if isinstance(value, str) and value in DRAG_LAWS:
-        return value
-    if isinstance(value, str) or not 0 < quantity(value, "") < 0.1:
-        raise ValueError(
-            f"expected {', '.join(map(repr, DRAG_LAWS))}, or a coefficient between 0 and 0.1, got {value!r}"
-        )
-    return float(value)
-
-
 class WindPatch(Section):
     """Winds that take precedence where and when they have values."""
 
@@ -216,7 +207,7 @@ class WindFile(PartSection):
     v: str = "v10"  # variable of the northward wind
     units: str | None = None  # of the wind, where the file does not give them: "m s-1"
     missing: Literal["refuse", "nearest"] = "nearest"  # what is done about missing values
-    drag: Annotated[str | float, Read(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
+    drag: Annotated[str | float, DragLaw()] = WIND_DRAG  # law of the drag coefficient, or its value
     air_density: Annotated[float, Number(units="kg m-3", minimum=0.1, maximum=10.0)] = AIR_DENSITY  # of the air
     density: Annotated[float, Number(units="kg m-3", minimum=500.0, maximum=2e4)] = WATER_DENSITY  # of the water
     patches: tuple[WindPatch, ...] = ()  # finer winds over parts of it, the first before the others

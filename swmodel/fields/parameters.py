@@ -8,6 +8,9 @@
 
 Rules raise ConfigError for values that are certainly wrong. Tracers, tile arrays, Fields and other objects that a
 program uses in place of a number are accepted, and JAX rebuilds pytrees without checking again (state.py).
+
+The keys of experiment files have the same rules (config/reading.py), which `read` their values: of numbers also
+quantities, as "5 day". The message of a value that breaks a rule is the same, with the key and its line before it.
 """
 
 import collections.abc
@@ -18,13 +21,13 @@ import itertools
 import math
 import numbers
 import os
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, ended, nearest
 from ..runtime.paths import expanded
-from ..units import as_product
+from ..units import Coordinate, as_product, coordinate, quantity
 
 SMALLEST, LARGEST = 1e-30, 1e30  # the range of single precision, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
@@ -35,8 +38,16 @@ RECORDS = ", an (ny, nx) array or time records"
 
 
 def refuse(who: str, name: str, value: object, why: str, remedy: str) -> NoReturn:
-    """Raise ConfigError with one sentence: the argument and its value, why it is wrong, and the remedy."""
-    raise ConfigError(f"{who}: {name} = {shown(value)} {why}; give {remedy}.")
+    """Raise ConfigError with one sentence: the argument and its value, why it is wrong, and what to give.
+
+    Without `who`, as for a key of a file that messages name by its line, it begins with the value.
+    """
+    _refuse(who, name, value, f"{why}; give {remedy}")
+
+
+def _refuse(who, name, value, why):
+    text = f"{shown(value)} {why}"
+    raise ConfigError(ended(f"{who}: {name} = {text}") if who else text)
 
 
 def shown(value: object) -> str:
@@ -71,8 +82,18 @@ class Rule:
         raise NotImplementedError
 
 
+class ReadRule(Rule):
+    """The base class of rules that read the values of files."""
+
+    def read(self, value: Any, reading: object = None) -> Any:
+        """The value that a file has for it, in the units of the rule; raises ValueError if it breaks the rule."""
+        value = value.strip() if isinstance(value, str) else value
+        self.check("", "", value)
+        return value
+
+
 @dataclasses.dataclass(frozen=True)
-class Number(Rule):
+class Number(ReadRule):
     """The rule of a real number; with a C-grid `position` also of a function of (x, y), an array or time records.
 
     Args:
@@ -100,6 +121,24 @@ class Number(Rule):
     doc: str = ""
     halo: bool = True
     differentiable: bool = True
+
+    def read(self, value: Any, reading: object = None) -> Any:
+        """The number of a file; text is a quantity, in units of the same dimension."""
+        if self.whole and type(value) is not int:
+            refuse("", "", value, "is not a whole number", self.wanted())
+        if isinstance(value, str):
+            unit = "" if self.units == "1" else self.units
+            value = coordinate(value) if unit == COORDINATES else quantity(value, unit)
+        elif isinstance(value, bool) or not isinstance(value, (int, float)):
+            refuse("", "", value, "is not a number", self.wanted())
+        self.check("", "", value)
+        if self.whole or isinstance(value, Coordinate):
+            return value
+        return Coordinate(value) if self.units == COORDINATES else float(value)
+
+    def of_files(self) -> "Number":
+        """The rule of one number that a file has for it."""
+        return dataclasses.replace(self, position=None, optional=False)
 
     def _check(self, who, name, value):
         if isinstance(value, (list, tuple)) and self.position is not None:
@@ -136,9 +175,9 @@ class Number(Rule):
         if not self.whole and not (abs(value) < math.inf):
             refuse(who, name, value, "is not a finite number", self.wanted())
         if not self.whole and abs(value) > LARGEST:
-            refuse(who, name, value, "is larger than single precision holds", self.wanted())
+            refuse(who, name, value, "is too large for single precision", self.wanted())
         if not self.whole and 0 < abs(value) < SMALLEST:
-            refuse(who, name, value, "is smaller than single precision holds", self.wanted())
+            refuse(who, name, value, "is too small for single precision", self.wanted())
         if why := self.outside(value):
             refuse(who, name, value, why, self.wanted())
 
@@ -181,24 +220,23 @@ def array_of(value: object) -> np.ndarray | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Flag(Rule):
+class Flag(ReadRule):
     """The rule of True or False; numbers are refused."""
 
     def _check(self, who, name, value):
         if not isinstance(value, (bool, np.bool_)):
-            refuse(who, name, value, "is neither True nor False", "one of them" + ", or None" * self.optional)
+            refuse(who, name, value, "is neither true nor false", "one of them" + ", or None" * self.optional)
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """The rule of one of several names."""
+class Choice(ReadRule):
+    """The rule of one of several names, or other values."""
 
     choices: tuple
 
     def check(self, who: str, name: str, value: object) -> None:
-        if not isinstance(value, (str, type(None))) or value not in self.choices:
-            known = ", ".join(map(repr, self.choices))
-            refuse(who, name, value, f"is not one of {known}", "one of these")
+        if not any(type(value) is type(choice) and value == choice for choice in self.choices):
+            _refuse(who, name, value, f"is unknown; {nearest(value, self.choices)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,10 +253,10 @@ class Precision:
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
+class Text(ReadRule):
     """The rule of text."""
 
-    def check(self, who: str, name: str, value: object) -> None:
+    def _check(self, who, name, value):
         if not isinstance(value, str):
             refuse(who, name, value, "is not text", "some in quotes")
 
@@ -282,7 +320,7 @@ class NumberForEach(Rule):
 
     def _check(self, who, name, value):
         value = self.tuple_of(value) if self.alone else value
-        remedy = f"a tuple of {self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
+        remedy = f"{self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
         if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
             refuse(who, name, value, "is not a tuple of numbers", remedy)
         if len(value) < self.least:
@@ -370,31 +408,29 @@ class FileName(Rule):
 
 
 @dataclasses.dataclass(frozen=True)
-class Names:
-    """The rule of one or more names, each given once. `read` checks those of a file, and returns them."""
+class Names(Rule):
+    """The rule of one or more names, each given once."""
 
-    read: ClassVar[collections.abc.Callable | None] = None
-
-    def check(self, who: str, name: str, value: object) -> None:
+    def _check(self, who, name, value):
         if isinstance(value, str) or not isinstance(value, collections.abc.Collection):
-            refuse(who, name, value, "is not a tuple of names", "one, as ('eta', 'u')")
+            refuse(who, name, value, "is not a tuple of names", "some, as 'eta' and 'u'")
         for each in value:
             if not isinstance(each, str):
-                refuse(who, name, value, f"holds {shown(each)}, which is not a name", "names, as ('eta', 'u')")
+                refuse(who, name, value, f"holds {shown(each)}, which is not a name", "names, as 'eta' and 'u'")
         if not value:
-            refuse(who, name, value, "holds no name", "one or more, as ('eta', 'u')")
+            refuse(who, name, value, "holds no name", "one or more, as 'eta' and 'u'")
         if twice := [each for each, count in collections.Counter(value).items() if count > 1]:
             refuse(who, name, value, f"holds {shown(twice[0])} more than once", "each name once")
 
 
 @dataclasses.dataclass(frozen=True)
-class Sides:
+class Sides(Rule):
     """The rule of one or more sides of the domain."""
 
-    def check(self, who: str, name: str, value: object) -> None:
+    def _check(self, who, name, value):
         sides = self.tuple_of(value)
-        if not sides or any(side not in SIDES for side in sides):
-            raise ConfigError(f"{who}: {name} = {sides} are not among {', '.join(SIDES)}; name one or more of these.")
+        if not sides or any(side not in SIDES for side in sides) or len(set(sides)) < len(sides):
+            refuse(who, name, sides, f"are not among {', '.join(SIDES)}", "one or more of these, each once")
 
     @staticmethod
     def tuple_of(value: Any) -> tuple:
@@ -514,3 +550,11 @@ def check_arguments(who: str, rules: dict, values: dict) -> None:
     for name, rule in rules.items():
         if name in values:
             rule.check(who, name, values[name])
+
+
+def quantity_of_option(option: str, text: str, unit: str) -> float:
+    """The value of a command-line option in `unit`; raises ConfigError, with the name of the option in its message."""
+    try:
+        return Number(units=unit).read(text)
+    except ValueError as error:
+        raise ConfigError(ended(f"{option}: {error}")) from error

@@ -13,10 +13,10 @@ import numpy as np
 from ..errors import DataError, nearest
 from ..forcing.waves import Record
 from ..grids import axes
-from ..grids.axes import check_units
 from ..grids.observed_tables import seconds_in
 from ..grids.regrid import calendar_of, seconds_since
 from ..runtime.formats import check_format, is_number, read_csv
+from ..units import check_units
 from .altimetry import READABLE as ALTIMETERS
 
 if TYPE_CHECKING:

@@ -301,7 +301,7 @@ def test_an_inversion_takes_a_control_of_ones_own(case):
     found = transformed.function({"friction_error": np.array(2.0, model.dtype)})
     assert found == {"dissipation.0.rate": pytest.approx(np.e / 86400.0, rel=1e-5)}
     case.write_text(CASE + INVERSION.replace("error = 0.5", "error = -1"))
-    assert any("inversion.controls[0].error: must be greater than 0" in s for s in read(case).sentences())
+    assert any("inversion.controls[0].error: -1 is not positive; give a number, greater than 0" in s for s in read(case).sentences())
     case.write_text(CASE.replace("relaxation:R", "tide:R") + INVERSION.replace("friction_error:F", "unrest:F"))
     assert any("inversion.controls[0].type: the module 'unrest' has no class" in s for s in read(case).sentences())
 
@@ -361,7 +361,7 @@ def test_a_restart_of_a_run_with_other_code_of_a_part_is_refused(case):
 
 WRONG = {
     ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:5: dissipation[0].rate: '1 day' is a time; expected a rate",
-    ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: must be at least 0, got -1",
+    ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: -1 is negative; give a number in s-1, 0 or more",
     ('rate = "1 day-1"', "rate = 1, speed = 1"): "dissipation[0].speed: unknown key",
     ("relaxation:Relaxation", "relaxation:Relaxtion"): "the module 'relaxation' has no class 'Relaxtion'; did you mean",
     ("relaxation:Relaxation", "none:Relaxation"): "and no installed module 'none'; correct the name",
