@@ -16,11 +16,11 @@ import netCDF4
 import numpy as np
 
 from .. import sources
-from ..defaults import RIGIDITY
 from ..dynamics.limiters import LIMITERS, Limiter
 from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, Tracer, check_name
 from ..errors import ConfigError, DataError, nearest
 from ..fields.parameters import Number, shown
+from ..fields.parts import numbers_of
 from ..fields.state import State
 from ..fields.variables import PROGNOSTIC, in_layer, layer_of
 from ..grids.grid import Grid
@@ -34,10 +34,9 @@ from ..sources.deformation import Deformation, is_deformation, read_deformation,
 from ..sources.fault import AzimuthalEqualArea, Plane
 from .expressions import Expression
 from .own import ClassNamed
+from .parts import PartSection, section_for
 from .reading import Section, one_of
 from .sections import (
-    AnyCoordinate,
-    Degrees,
     Formula,
     FormulasInMetres,
     FormulasInMetresPerSecond,
@@ -58,25 +57,13 @@ from .sections import (
 )
 
 STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
-Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
 
 
-class Fault(Section):
-    """One rectangular fault, with the parameters of `swmodel.sources.Fault`."""
+class _Fault(PartSection):
+    onset: NonNegativeSeconds = 0.0  # when the slip begins
 
-    longitude: AnyCoordinate  # degrees; x [m] on a plane
-    latitude: AnyCoordinate  # of the reference point; y [m] on a plane
-    depth: NonNegativeMetres  # of the reference point
-    length: PositiveMetres  # along strike
-    width: PositiveMetres  # down dip
-    strike: Degrees  # clockwise from north
-    dip: Annotated[float, Number(units="degree", minimum=0.0, maximum=90.0)]  # from the horizontal
-    rake: Degrees  # direction of slip in the fault's plane
-    slip: NonNegativeMetres  # of the hanging wall
-    onset: NonNegativeSeconds = 0.0  # when slip begins
-    rise_time: NonNegativeSeconds = 0.0  # how long slip takes
-    rigidity: Annotated[float, Number(units="Pa", above=0.0)] = RIGIDITY  # of the rock, for the moment
-    reference: Reference = "centroid"  # which point of the rectangle is given
+
+Fault: Any = section_for(sources.Fault, None, _Fault)
 
 
 class FaultTable(Section):
@@ -99,7 +86,7 @@ class FaultTable(Section):
         projection = AzimuthalEqualArea(grid.radius) if grid.spherical else Plane()
         if self.file is not None:
             return sources.read_source(self.file, self.slips, projection=projection)
-        return sources.Source([sources.Fault(**dict(fault)) for fault in self.faults], projection=projection)
+        return sources.Source([fault.build() for fault in self.faults], projection=projection)
 
 
 class Source(FaultTable):
@@ -310,7 +297,7 @@ class FieldRecord(FieldFile):
 SCHEMES = ClassNamed(AdvectionScheme, {"flux_limited": FluxLimited, "centred": Centred})
 LIMITER = ClassNamed(Limiter, LIMITERS)
 Concentration = Annotated[float | Expression, Formula(Number())]
-Diffusivity = Annotated[float | Expression, Formula(Number(units="m2 s-1", minimum=0.0))]
+Diffusivity = Annotated[float | Expression, Formula(numbers_of(Tracer)["diffusivity"].of_files())]
 
 
 def _own_name(name):

@@ -22,11 +22,11 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Choice, Number
 from ..fields.parts import numbers_of
 from ..fields.state import replaced
-from ..forcing.atmosphere import DragLaw
+from ..forcing.atmosphere import DragLaw, Wind
 from ..forcing.cyclones import Cyclone
 from ..forcing.file_records import StressRecords
 from ..forcing.potential import InternalWaveDrag
-from ..forcing.tracks import Track, cyclone_of, read_track
+from ..forcing.tracks import AVERAGING, Track, cyclone_of, read_track
 from ..forcing.wind_laws import RELATIONS
 from ..grids.elevation import open_elevation
 from ..grids.roughness import rough_bottom
@@ -85,12 +85,15 @@ CORES = {
 TABLES_OF_CORES = {"filtered_differences": "polar_filter", "pseudo_spectral": "spectral"}  # with their options
 
 
+Damping = Annotated[float, numbers_of(MomentumConserving)["damping"]]
+
+
 class Flow(Section):
     """Keys of [model] that may differ in a nest; unless given there they are those of [model]."""
 
     momentum: Annotated[Any, FORMS] = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: Annotated[Any, CORIOLIS_FORMS] | None = None  # that of f V, where it is another one
-    damping: Annotated[float, Number(minimum=0.0, maximum=1.0)] = 1.0  # by momentum_conserving; longer steps with less
+    damping: Damping = 1.0  # by momentum_conserving; longer steps with less
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
     side: Annotated[str, Choice(tuple(SLIPS))] = "free_slip"  # of walls and coasts
@@ -208,8 +211,8 @@ class WindFile(PartSection):
     units: str | None = None  # of the wind, where the file does not give them: "m s-1"
     missing: Literal["refuse", "nearest"] = "nearest"  # what is done about missing values
     drag: Annotated[str | float, DragLaw()] = WIND_DRAG  # law of the drag coefficient, or its value
-    air_density: Annotated[float, Number(units="kg m-3", minimum=0.1, maximum=10.0)] = AIR_DENSITY  # of the air
-    density: Annotated[float, Number(units="kg m-3", minimum=500.0, maximum=2e4)] = WATER_DENSITY  # of the water
+    air_density: Annotated[float, numbers_of(Wind)["air_density"]] = AIR_DENSITY  # of the air
+    density: Annotated[float, numbers_of(Wind)["density"]] = WATER_DENSITY  # of the water
     patches: tuple[WindPatch, ...] = ()  # finer winds over parts of it, the first before the others
 
     def build(self, on: Surroundings) -> WindStress:
@@ -232,9 +235,6 @@ class WindFile(PartSection):
         return {x: of(self, *names, tuple(of(one, *names) for one in self.patches)) for x, names in components.items()}
 
 
-Averaging = Annotated[float, Number(above=0.5, maximum=1.0)]
-
-
 class _CycloneTrack(PartSection):
     """A cyclone along the track in a file."""
 
@@ -245,7 +245,7 @@ class _CycloneTrack(PartSection):
     agency: str | None = None  # of IBTrACS, as "tokyo"; unless given "usa", and "wmo" where that has no values
     wind_pressure: Annotated[str, Choice(tuple(RELATIONS))] | None = None  # relation for points without a pressure
     quadrants: bool = False  # radii of maximum wind in each quadrant, by the radii of winds of 34, 50 and 64 knots
-    wind_averaging: Averaging = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
+    wind_averaging: Annotated[float, AVERAGING] = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
     def read_track(self) -> Track:
         """The Track; raises SwmodelError if it cannot be read."""
@@ -289,13 +289,13 @@ class RoughBottom(Section):
             )
 
 
-HEIGHT = Number(units="m", minimum=0.0)
+HEIGHT = Formula(numbers_of(InternalWaveDrag)["roughness"].of_files())
 
 
 class _InternalWaves(PartSection):
     """Linear drag by internal waves that a rough bottom radiates."""
 
-    roughness: Annotated[float | Expression, Formula(HEIGHT)] | MapFile | None = None  # r.m.s. height of the bottom
+    roughness: Annotated[float | Expression, HEIGHT] | MapFile | None = None  # r.m.s. height of the bottom
     rough_bottom: RoughBottom | None = None  # in place of roughness and buoyancy, which follow from it
 
     def check(self) -> None:

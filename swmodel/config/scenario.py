@@ -13,16 +13,16 @@ from typing import Annotated, Any, Literal, cast
 
 import jax
 
-from ..defaults import MAXIMA_THRESHOLD, MINIMUM_DEPTH, SOUND_SPEEDS
+from ..defaults import MAXIMA_THRESHOLD, MINIMUM_DEPTH
 from ..diagnostics.derived import in_all_layers
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Number
 from ..fields.state import State
 from ..grids import grid
-from ..grids.bathymetry import SeaFloor, depth_on, elevation_on
+from ..grids.bathymetry import SOUND_SPEED, SeaFloor, depth_on, elevation_on
 from ..grids.levees import Levee, check_on_grid, read_levees
 from ..grids.patches import Patch
-from ..grids.subgrid import FINEST
+from ..grids.subgrid import RATIO
 from ..grids.topography import Topography, topography_of
 from ..output.products.base import Product
 from ..output.products.snapshots import with_bed
@@ -67,8 +67,9 @@ GRIDS = {
 }
 Grid = Annotated[Any, one_of(*GRIDS.values())]
 
-SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], maximum=SOUND_SPEEDS[1])]
-SubgridRatio = Annotated[int, Number(minimum=2, maximum=FINEST, whole=True)]
+
+SoundSpeed = Annotated[float, SOUND_SPEED]
+SubgridRatio = Annotated[int, RATIO]
 
 
 class _Floor(Section):

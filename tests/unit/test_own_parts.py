@@ -301,7 +301,10 @@ def test_an_inversion_takes_a_control_of_ones_own(case):
     found = transformed.function({"friction_error": np.array(2.0, model.dtype)})
     assert found == {"dissipation.0.rate": pytest.approx(np.e / 86400.0, rel=1e-5)}
     case.write_text(CASE + INVERSION.replace("error = 0.5", "error = -1"))
-    assert any("inversion.controls[0].error: -1 is not positive; give a number, greater than 0" in s for s in read(case).sentences())
+    assert any(
+        "inversion.controls[0].error: -1 is not positive; give a number, greater than 0" in s
+        for s in read(case).sentences()
+    )
     case.write_text(CASE.replace("relaxation:R", "tide:R") + INVERSION.replace("friction_error:F", "unrest:F"))
     assert any("inversion.controls[0].type: the module 'unrest' has no class" in s for s in read(case).sentences())
 

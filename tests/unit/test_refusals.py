@@ -162,7 +162,7 @@ def test_plot_needs_matplotlib_before_a_long_run(command, tmp_path, monkeypatch)
 MISTAKES = {
     "adjoint.controls=['initial.eta', 'viscosity']": "adjoint.controls[1]: there is no control 'viscosity'",
     "adjoint.controls=['initial.eta', 'uplift']": "there is no uplift without a [source]",
-    "adjoint.controls=['depth', 'depth']": "adjoint.controls: ('depth', 'depth') holds 'depth' more than once; give each name once",
+    "adjoint.controls=['depth', 'depth']": "holds 'depth' more than once; give each name once",
     "adjoint.cost.type=arrival_time": "the arrival time counts steps and has no derivative; use 'gauge_maximum'",
     "adjoint.cost.gauges=B": "there is no gauge 'B'; known are 21418, A",
     "adjoint.cost.time=1500": "time and window exclude one another",
