@@ -155,7 +155,7 @@ def sections_of(classes: Mapping[str, type], make: Any = None) -> ChainMap[str, 
     return ChainMap({}, cast(Any, _Made(classes, make or section_for)))
 
 
-def section_for(cls: type, name: str | None = None, common: type = PartSection) -> type[PartSection]:
+def section_for(cls: type, name: str | None = None, common: Any = PartSection) -> type[PartSection]:
     """The section class of a part: its declared parameters as keys, and `type = name` if it is one of several.
 
     Args:
@@ -166,23 +166,23 @@ def section_for(cls: type, name: str | None = None, common: type = PartSection) 
     keys: dict[str, Any] = {} if name is None else {"type": Literal[name]}
     defaults: dict[str, Any] = {"part": cls, "__module__": __name__, "__doc__": cls.__doc__, "__annotations__": keys}
     for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, (ModelPart, Coriolis)) else cls):
-        if field.name in (*common.left_out, *common.schema()) or field.metadata.get("derived"):
+        if field.name in (*getattr(common, "left_out", ()), *common.schema()) or field.metadata.get("derived"):
             continue
         if (kind := _type_of(field, cls)) is not None:
             keys[field.name] = kind
             if (default := _default_of(field)) is not REQUIRED:
                 defaults[field.name] = default
-    made: Any = type(cls.__name__, (common,), defaults)
+    made: Any = type(cls.__name__, (common,) if issubclass(common, PartSection) else (common, PartSection), defaults)
     return made
 
 
-def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]]) -> type[PartSection]:
+def section_about(cls: type, name: str, *, keys: Mapping[type, type[Section]]) -> type[PartSection]:
     """The section class of a part, some of whose parameters follow from keys with other names.
 
     Args:
         cls: the class of the part.
         name: the name of the type in files.
-        keys: {rule of a declared parameter, or what a dict holds: the PartSection with the keys from which it follows};
+        keys: {rule of a declared parameter, or what a dict holds: the Section with the keys from which it follows};
             the first that fits is used.
     """
     declared = [field.metadata.get("rule") for field in dataclasses.fields(as_pytree(cls))]
