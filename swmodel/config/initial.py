@@ -9,6 +9,7 @@ diffusivity = "10 m2 s-1"
 """
 
 import datetime
+import functools
 import json
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -25,6 +26,7 @@ from ..fields.state import State
 from ..fields.variables import PROGNOSTIC, in_layer, layer_of
 from ..grids.grid import Grid
 from ..grids.regrid import field_records, read_field_onto
+from ..models.initial import InitialState
 from ..models.random_fields import random_vortices
 from ..models.shallow_water import ShallowWater
 from ..output.metadata import describe_grid
@@ -164,6 +166,8 @@ class GaussianBump(Section):
 class RandomVortices(Section):
     """Vortices of about one wavelength, balanced by the elevation."""
 
+    of_one_grid: ClassVar[bool] = True
+
     type: Literal["random_vortices"]
     speed: Annotated[float, Number(units="m s-1", above=0.0)]  # largest speed
     length: PositiveMetres  # of the waves
@@ -175,6 +179,8 @@ class RandomVortices(Section):
 
 class InitialFile(Section):
     """eta, u, v from a file that swmodel wrote on the same grid: a restart, an inversion, or a record of fields."""
+
+    of_one_grid: ClassVar[bool] = True
 
     type: Literal["file"]
     file: InputFile  # netCDF file that swmodel wrote
@@ -259,7 +265,14 @@ class InitialLevel(Section):
         return model.state(eta=self.read_level().on(model.grid).uplift[0])
 
 
-Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel)]
+class _OwnInitial(PartSection):
+    def state(self, model: ShallowWater) -> State:
+        return self.build().state(model)
+
+
+_INITIAL = Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel
+_own_initial = functools.partial(section_for, common=_OwnInitial)
+Initial = Annotated[Any, one_of(*_INITIAL, bases=(InitialState,), make=_own_initial)]
 
 
 # -- tracers -----------------------------------------------------------------------------------------------------------

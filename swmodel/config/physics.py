@@ -10,8 +10,8 @@ from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY, WIND_DRAG
 from ..dynamics import pseudo_spectral
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
-from ..dynamics.cores import FilteredDifferences, FiniteDifferences
-from ..dynamics.dissipation import FreeSlip, NoSlip
+from ..dynamics.cores import Discretisation, FilteredDifferences
+from ..dynamics.dissipation import Slip
 from ..dynamics.forcing import WindStress
 from ..dynamics.layers import Layers as StackedLayers
 from ..dynamics.momentum import Coriolis as CoriolisParameter
@@ -55,7 +55,7 @@ FORMS = ClassNamed(VorticityFlux, shipped(VorticityFlux))
 CORIOLIS_FORMS = ClassNamed(
     VorticityFlux, {name: form for name, form in FORMS.classes.items() if form is not MomentumConserving}
 )
-SLIPS = {"free_slip": FreeSlip, "no_slip": NoSlip}
+SLIPS = ClassNamed(Slip, shipped(Slip))
 
 
 Layers = Annotated[Any, section_for(StackedLayers)]
@@ -77,11 +77,7 @@ Spectral = Annotated[Any, section_for(pseudo_spectral.PseudoSpectral, common=_In
 PolarFilter = Annotated[Any, section_for(FilteredDifferences, common=_OnParallels)]
 
 
-CORES = {
-    "finite_differences": FiniteDifferences,
-    "filtered_differences": FilteredDifferences,
-    "pseudo_spectral": pseudo_spectral.PseudoSpectral,
-}
+CORES = ClassNamed(Discretisation, shipped(Discretisation))
 TABLES_OF_CORES = {"filtered_differences": "polar_filter", "pseudo_spectral": "spectral"}  # with their options
 
 
@@ -96,7 +92,7 @@ class Flow(Section):
     damping: Damping = 1.0  # by momentum_conserving; longer steps with less
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
-    side: Annotated[str, Choice(tuple(SLIPS))] = "free_slip"  # of walls and coasts
+    side: Annotated[Any, SLIPS] = "free_slip"  # of walls and coasts
 
     @property
     def form(self) -> VorticityFlux:
@@ -111,7 +107,7 @@ class Flow(Section):
             "coriolis_form": CORIOLIS_FORMS.made(self.coriolis_form),
             "wetting": self.wetting and self.wetting.build(),
             "least_thickness": self.least_thickness,
-            "side": SLIPS[self.side](),
+            "side": SLIPS.made(self.side),
         }
 
 
@@ -119,13 +115,13 @@ class Model(Flow):
     gravity: Annotated[float, Number(units="m s-2", above=0.0)] = GRAVITY  # or reduced gravity
     linear: bool = False  # leave out all terms that are not linear in u, v, eta
     precision: Literal["float32", "float64"] = "float32"  # of all fields
-    core: Annotated[str, Choice(tuple(CORES))] = "finite_differences"  # how tendencies are computed
+    core: Annotated[Any, CORES] = "finite_differences"  # how tendencies are computed
     spectral: Spectral | None = None  # options of the pseudo-spectral core
     polar_filter: PolarFilter | None = None  # options of the filtered differences
 
     def options(self) -> dict[str, Any]:
         table = getattr(self, TABLES_OF_CORES.get(self.core, ""), None)
-        core = CORES[self.core]() if table is None else table.build()
+        core = CORES.made(self.core) if table is None else table.build()
         more = {"gravity": self.gravity, "linear": self.linear, "core": core, "dtype": self.precision}
         return super().options() | more
 
