@@ -45,7 +45,6 @@ from .sections import (
     InputFile,
     Metres,
     NonNegativeMetres,
-    NonNegativeSeconds,
     Place,
     PositiveMetres,
     PositiveSeconds,
@@ -61,11 +60,7 @@ from .sections import (
 STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
 
 
-class _Fault(PartSection):
-    onset: NonNegativeSeconds = 0.0  # when the slip begins
-
-
-Fault: Any = section_for(sources.Fault, None, _Fault)
+Fault: Any = section_for(sources.Fault)
 
 
 class FaultTable(Section):

@@ -205,11 +205,10 @@ def _type_of(field, cls):
         kind = getattr(cls, "kind", None)
         uniform = kind == "forcing" and field.name in getattr(cls, "in_time", ())
         return _type_of_number(rule, kind, field.metadata.get("static"), uniform)
-    if isinstance(rule, rules.Pair):
-        each: Any = Annotated[Coordinate if rule.units == rules.COORDINATES else float, rules.Number(units=rule.units)]
-        return Annotated[tuple[each, each], rule]
-    if isinstance(rule, rules.NumberForEach):
-        each = Annotated[float, rule.each]
+    if isinstance(rule, (rules.Pair, rules.NumberForEach)):
+        each: Any = Annotated[Coordinate if rule.units == rules.COORDINATES else float, rule.each]
+        if isinstance(rule, rules.Pair):
+            return Annotated[tuple[each, each], rule]
         return Annotated[tuple[each, ...], rule, *[Before(rule.tuple_of)] * rule.alone]
     if isinstance(rule, rules.Names):
         return Annotated[tuple[str, ...], rule]

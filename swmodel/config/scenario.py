@@ -42,7 +42,6 @@ from .sections import (
     InputFile,
     Layout,
     MapFile,
-    Metres,
     NonNegativeMetres,
     Place,
     Polygons,
@@ -130,19 +129,11 @@ class DepthFormula(_Varying):
         return depth_on(self.depth, grid, mask=mask, **self._options)
 
 
-class Elevations(Section):
-    """A file of elevations, with the parameters of `swmodel.grids.patches.Patch`."""
-
+class _Elevations(PartSection):
     file: InputFile  # of elevation or depth, in any of the formats of docs/files.md
-    variable: str | None = None  # its name in the file; found by its metadata unless given
-    positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
-    datum: Metres = 0.0  # level of the water at rest, above the zero of the file
-    land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
-    coarsen: Count = 1  # read every n-th node along each axis
 
-    def elevations(self) -> dict[str, Any]:
-        """{name: value} of the keys on the file."""
-        return {name: getattr(self, name) for name in Elevations.schema()}
+
+Elevations: Any = section_for(Patch, None, _Elevations)
 
 
 class BathymetryFile(Elevations, _Varying):
@@ -155,8 +146,8 @@ class BathymetryFile(Elevations, _Varying):
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
 
     def _floor(self, grid, mask):
-        elevation = Patch(**self.elevations()).elevation(grid, masked=mask is None)
-        patches = [Patch(**each.elevations()) for each in self.patches]
+        elevation = self.build().elevation(grid, masked=mask is None)
+        patches = [each.build() for each in self.patches]
         return elevation_on(elevation, grid, self.method, patches=patches, mask=mask, **self._options)
 
 

@@ -9,8 +9,7 @@
 Rules raise ConfigError for values that are certainly wrong. Tracers, tile arrays, Fields and other objects that a
 program uses in place of a number are accepted, and JAX rebuilds pytrees without checking again (state.py).
 
-The keys of experiment files have the same rules (config/reading.py), which `read` their values: of numbers also
-quantities, as "5 day". The message of a value that breaks a rule is the same, with the key and its line before it.
+The keys of experiment files have the same rules, which `read` values, as "5 day" (config/reading.py), and messages.
 """
 
 import collections.abc
@@ -38,10 +37,7 @@ RECORDS = ", an (ny, nx) array or time records"
 
 
 def refuse(who: str, name: str, value: object, why: str, remedy: str) -> NoReturn:
-    """Raise ConfigError with one sentence: the argument and its value, why it is wrong, and what to give.
-
-    Without `who`, as for a key of a file that messages name by its line, it begins with the value.
-    """
+    """Raise ConfigError with one sentence: the argument (without `who`, no name), its value, why not, and a remedy."""
     _refuse(who, name, value, f"{why}; give {remedy}")
 
 
@@ -168,17 +164,16 @@ class Number(ReadRule):
                 refuse(who, f"{name}, somewhere,", extreme.item(), why, self.wanted())
 
     def _check_number(self, who, name, value):
+        why = self.outside(value)
         if self.whole and abs(value) > MOST:
-            refuse(who, name, value, f"is over {MOST:,}", self.wanted())
-        if self.whole and not (math.isfinite(value) and int(value) == value):
-            refuse(who, name, value, "is not a whole number", self.wanted())
-        if not self.whole and not (abs(value) < math.inf):
-            refuse(who, name, value, "is not a finite number", self.wanted())
-        if not self.whole and abs(value) > LARGEST:
-            refuse(who, name, value, "is too large for single precision", self.wanted())
-        if not self.whole and 0 < abs(value) < SMALLEST:
-            refuse(who, name, value, "is too small for single precision", self.wanted())
-        if why := self.outside(value):
+            why = f"is over {MOST:,}"
+        elif self.whole and not (math.isfinite(value) and int(value) == value):
+            why = "is not a whole number"
+        elif not abs(value) < math.inf:
+            why = "is not a finite number"
+        elif value and not self.whole and not SMALLEST <= abs(value) <= LARGEST:
+            why = f"is too {'large' if abs(value) > LARGEST else 'small'} for single precision"
+        if why:
             refuse(who, name, value, why, self.wanted())
 
     def outside(self, value: float) -> str | None:
@@ -290,6 +285,11 @@ class Pair(Rule):
         if self.ascending and not low < high:
             refuse(who, name, value, "is not a range", f"{remedy}, the smaller one first")
 
+    @property
+    def each(self) -> Number:
+        """The rule of each of them, up to their order."""
+        return Number(units=self.units)
+
 
 POINT = Pair(COORDINATES, "(x, y)")
 
@@ -316,7 +316,7 @@ class NumberForEach(Rule):
     @property
     def each(self) -> Number:
         """The rule of each of them."""
-        return Number(None, self.units, above=self.above, minimum=self.minimum)
+        return Number(units=self.units, above=self.above, minimum=self.minimum)
 
     def _check(self, who, name, value):
         value = self.tuple_of(value) if self.alone else value

@@ -34,6 +34,7 @@ REFERENCES = {  # where longitude, latitude and depth are meant: (share of the l
     "bottom_corner": (0.0, 1.0),  # likewise; the origin of Okada (1985)
 }
 HISTORY = ("slip", "onset", "rise_time")
+RIGHT, REVERSED = ", to the right of the strike", ", and reverse it by a rake 180 degrees away"
 Degrees: TypeAlias = np.ndarray | jax.Array | float  # or metres, on a plane
 Numbers = Any  # a float, or an array (faults,); of the history also an array (faults, windows)
 
@@ -92,13 +93,15 @@ class _NumberOfFaults(Number):
         pass
 
 
-def _declared(units, default=dataclasses.MISSING, **limits):
-    return declared(_NumberOfFaults(units=units, **limits), default=default)
+def _declared(units, doc, default=dataclasses.MISSING, **limits):
+    return declared(_NumberOfFaults(units=units, doc=doc, **limits), default=default)
 
 
 @pytree
 class Fault:
-    """A rectangle that slips, or several: numbers may be arrays (faults,), and of its history also (faults, windows).
+    """A rectangle that slips, or several.
+
+    Numbers may be arrays (faults,), and of its history also (faults, windows).
 
     Args:
         longitude, latitude: of the reference point [degrees] ([m] on a `Plane`).
@@ -114,19 +117,21 @@ class Fault:
         reference: one of REFERENCES.
     """
 
-    longitude: Numbers = _declared(COORDINATES)
-    latitude: Numbers = _declared(COORDINATES)
-    depth: Numbers = _declared("m", minimum=0.0)
-    length: Numbers = _declared("m", above=0.0)
-    width: Numbers = _declared("m", above=0.0)
-    strike: Numbers = _declared("degree")
-    dip: Numbers = _declared("degree", minimum=0.0, maximum=90.0, hint=", to the right of the strike")
-    rake: Numbers = _declared("degree")
-    slip: Numbers = _declared("m", minimum=0.0, hint=", and reverse it by a rake 180 degrees away")
-    onset: Numbers = _declared("s", default=0.0)
-    rise_time: Numbers = _declared("s", minimum=0.0, default=0.0)
-    rigidity: Numbers = _declared("Pa", above=0.0, default=RIGIDITY)
-    reference: str = declared(Choice(tuple(REFERENCES)), default="centroid", static=True)
+    longitude: Numbers = _declared(COORDINATES, "degrees; x [m] on a plane")
+    latitude: Numbers = _declared(COORDINATES, "of the reference point; y [m] on a plane")
+    depth: Numbers = _declared("m", "of the reference point", minimum=0.0)
+    length: Numbers = _declared("m", "along strike", above=0.0)
+    width: Numbers = _declared("m", "down dip", above=0.0)
+    strike: Numbers = _declared("degree", "clockwise from north")
+    dip: Numbers = _declared("degree", "from the horizontal", minimum=0.0, maximum=90.0, hint=RIGHT)
+    rake: Numbers = _declared("degree", "direction of slip in the fault's plane")
+    slip: Numbers = _declared("m", "of the hanging wall", minimum=0.0, hint=REVERSED)
+    onset: Numbers = _declared("s", "when slip begins", default=0.0)
+    rise_time: Numbers = _declared("s", "how long slip takes", minimum=0.0, default=0.0)
+    rigidity: Numbers = _declared("Pa", "of the rock, for the moment", above=0.0, default=RIGIDITY)
+    reference: str = declared(
+        Choice(tuple(REFERENCES)), default="centroid", static=True, doc="which point of the rectangle is given"
+    )
 
 
 @pytree
