@@ -13,11 +13,12 @@ from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
 from swmodel.config.assembly import assemble, options_of
 from swmodel.config.expressions import Expression, ExpressionError
+from swmodel.config.inversion import Candidates
 from swmodel.config.toml import dump, key_lines, line_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.parameters import Number
 from swmodel.stepping.stability import largest_time_step
-from swmodel.units import QuantityError
+from swmodel.units import QuantityError, conversion
 from tests.studies import BUMP
 
 GOOD = """\
@@ -124,6 +125,33 @@ def test_wrong_units_say_what_is_expected(text, unit, said):
         Number(units=unit).read(text)
     assert said in str(caught.value)
     assert isinstance(caught.value, QuantityError if isinstance(text, str) else ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("stated", "unit", "factor"),
+    [
+        ("metre second^-1", "m s-1", 1.0),
+        ("m.s-1", "m s-1", 1.0),
+        ("(degrees_north)", "degree", 1.0),
+        ("Pa", "N m-2", 1.0),
+        ("millibar", "hPa", 1.0),
+        ("centimeter^2/sec", "m2 s-1", 1e-4),
+        ("radian", "degree", 180.0 / np.pi),
+        ("0.01 m", "m", 0.01),
+        ("psu", "psu", 1.0),
+        ("kg psu", "psu", None),
+        ("Pa*10", "Pa", None),
+        ("m", "s", None),
+    ],
+)
+def test_files_state_units_in_any_spelling(stated, unit, factor):
+    found = conversion(stated, unit)
+    assert found is None if factor is None else found == pytest.approx(factor, rel=1e-15)
+
+
+def test_a_coordinate_keeps_the_limits_of_its_rule():
+    with pytest.raises(ConfigError, match="spacing: -1 is not positive; give a number in the grid's coordinates"):
+        Candidates.read({"x": [0, 1], "y": [0, 1], "spacing": -1})
 
 
 # -- formulas ---------------------------------------------------------------------------------------------------------
