@@ -40,7 +40,7 @@ MOST_DEGREES = 720.0  # of phase lags
 RULES = {
     "start": Moment(),
     "ramp": Number(None, "s", minimum=0.0),
-    "latitude": Number(None, "degrees", minimum=-90.0, maximum=90.0, optional=True),
+    "latitude": Number(None, "degree", minimum=-90.0, maximum=90.0, optional=True),
 }
 
 
