@@ -17,8 +17,8 @@ import netCDF4
 import numpy as np
 
 from .. import sources
-from ..dynamics.limiters import LIMITERS, Limiter
-from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, Tracer, check_name
+from ..dynamics.limiters import Limiter
+from ..dynamics.tracers import AdvectionScheme, FluxLimited, Tracer, check_name
 from ..errors import ConfigError, DataError, nearest
 from ..fields.parameters import Number, shown
 from ..fields.parts import numbers_of
@@ -36,7 +36,7 @@ from ..sources.deformation import Deformation, is_deformation, read_deformation,
 from ..sources.fault import AzimuthalEqualArea, Plane
 from .expressions import Expression
 from .own import ClassNamed
-from .parts import PartSection, section_for
+from .parts import PartSection, section_for, shipped
 from .reading import Section, one_of
 from .sections import (
     Formula,
@@ -302,8 +302,7 @@ class FieldRecord(FieldFile):
         return records[self.record]
 
 
-SCHEMES = ClassNamed(AdvectionScheme, {"flux_limited": FluxLimited, "centred": Centred})
-LIMITER = ClassNamed(Limiter, LIMITERS)
+SCHEMES, LIMITERS = (ClassNamed(base, shipped(base)) for base in (AdvectionScheme, Limiter))
 Concentration = Annotated[float | Expression, Formula(Number())]
 Diffusivity = Annotated[float | Expression, Formula(numbers_of(Tracer)["diffusivity"].of_files())]
 
@@ -321,7 +320,7 @@ class TracerSection(Section):
     long_name: str = ""  # what it is, for people
     initial: Concentration | FieldRecord = 0.0  # concentration at the start
     scheme: Annotated[Any, SCHEMES] = "flux_limited"  # of advection
-    limiter: Annotated[Any, LIMITER] | None = None  # of a flux-limited scheme; van_leer unless given
+    limiter: Annotated[Any, LIMITERS] | None = None  # of a flux-limited scheme; van_leer unless given
     diffusivity: Diffusivity | None = None  # kappa
     source: Concentration | FieldFile | None = None  # S, units per second
     flux: Concentration | FieldFile | None = None  # F into the water, units times m per second
@@ -344,7 +343,7 @@ class TracerSection(Section):
             for name, value in self
             if name not in ("scheme", "limiter") and value is not None
         }
-        scheme = SCHEMES.made(self.scheme) if self.limiter is None else FluxLimited(LIMITER.made(self.limiter))
+        scheme = SCHEMES.made(self.scheme) if self.limiter is None else FluxLimited(LIMITERS.made(self.limiter))
         return Tracer(**values, scheme=scheme)
 
 

@@ -20,7 +20,7 @@ from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Choice, Number
-from ..fields.parts import numbers_of
+from ..fields.parts import numbers_of, snake_case
 from ..fields.state import replaced
 from ..forcing.atmosphere import DragLaw, Wind
 from ..forcing.cyclones import Cyclone
@@ -146,18 +146,15 @@ class _Stepper(PartSection):
 
 
 SOLVERS = ClassNamed(elliptic.Solver, dict.fromkeys(elliptic.names(), elliptic.Solver), ("auto",))
-PRECONDITIONERS = {
-    "diagonal": elliptic.Diagonal,
-    "fast_poisson": elliptic.FastPoisson,
-    "multigrid": elliptic.Multigrid,
-}
+_KNOWN = elliptic.Diagonal, elliptic.FastPoisson, elliptic.Multigrid
+PRECONDITIONERS = ClassNamed(elliptic.Preconditioner, {snake_case(each.__name__): each for each in _KNOWN})
 
 
 class _Implicit(_Stepper):
     """The keys of an implicit scheme: the elliptic solver and its options."""
 
     solver: Annotated[Any, SOLVERS] = "auto"  # name of a solver; "auto": transforms if possible, else CG
-    preconditioner: Annotated[str, Choice(tuple(PRECONDITIONERS))] | None = None  # of conjugate gradients
+    preconditioner: Annotated[Any, PRECONDITIONERS] | None = None  # of conjugate gradients
     tolerance: Fraction | None = None  # of conjugate gradients: residual over the right-hand side
     iterations: Count | None = None  # of conjugate gradients, at most
 
@@ -174,7 +171,7 @@ class _Implicit(_Stepper):
             return {"solver": self.solver()}
         options = {name: value for name, value in self if name in ("tolerance", "iterations") and value is not None}
         if self.preconditioner is not None:
-            options["preconditioner"] = PRECONDITIONERS[self.preconditioner]()
+            options["preconditioner"] = PRECONDITIONERS.made(self.preconditioner)
         return {"solver": elliptic.named(self.solver, **options)}
 
 

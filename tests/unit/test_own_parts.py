@@ -547,6 +547,9 @@ def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
     assert type(read(case).sections["stepper"].stepper().solver).__name__ == "Jacobi"
     case.write_text(case.read_text().replace("jacobi:Jacobi", "tide:TidalForce"))
     assert any("'tide:TidalForce' does not derive from sw.Solver" in found for found in read(case).sentences())
+    case.with_name("scaled.py").write_text("from swmodel.elliptic import Diagonal\nclass Scaled(Diagonal):\n    pass\n")
+    case.write_text(text.replace('"jacobi:Jacobi"', '"conjugate_gradients", preconditioner = "scaled:Scaled"'))
+    assert type(read(case).sections["stepper"].stepper().solver.preconditioner).__name__ == "Scaled"
 
 
 def test_an_entry_point_gives_a_short_name(case, monkeypatch):
