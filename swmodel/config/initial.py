@@ -60,7 +60,8 @@ from .sections import (
 STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
 
 
-Fault: Any = section_for(sources.Fault)
+Fault = section_for(sources.Fault)
+Faults = tuple[Fault, ...]  # pyright: ignore[reportInvalidTypeForm]
 
 
 class FaultTable(Section):
@@ -70,7 +71,7 @@ class FaultTable(Section):
 
     file: InputFile | None = None  # of faults: a table or a slip model
     slips: Annotated[dict[str, NonNegativeMetres], not_empty] | None = None  # {name = slip} of the faults of the file
-    faults: tuple[Fault, ...] = ()  # the faults, in place of a table
+    faults: Faults = ()  # the faults, in place of a table
 
     def check(self) -> None:
         if self.slips is not None and self.file is None:

@@ -133,14 +133,15 @@ class _Elevations(PartSection):
     file: InputFile  # of elevation or depth, in any of the formats of docs/files.md
 
 
-Elevations: Any = section_for(Patch, None, _Elevations)
+Elevations = section_for(Patch, None, _Elevations)
+Patches = tuple[Elevations, ...]  # pyright: ignore[reportInvalidTypeForm]
 
 
 class BathymetryFile(Elevations, _Varying):
     """Elevation (or depth) from a file, and from patches that take precedence where they have values."""
 
     type: Literal["file"]
-    patches: tuple[Elevations, ...] = ()  # files that take precedence, the first one before the others
+    patches: Patches = ()  # files that take precedence, the first one before the others
     margin: Annotated[int, Number(minimum=0, whole=True)] = 0  # cells over which a file passes into the next one
     method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep

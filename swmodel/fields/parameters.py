@@ -41,7 +41,7 @@ def refuse(who: str, name: str, value: object, why: str, remedy: str) -> NoRetur
     _refuse(who, name, value, f"{why}; give {remedy}")
 
 
-def _refuse(who, name, value, why):
+def _refuse(who, name, value, why) -> NoReturn:
     text = f"{shown(value)} {why}"
     raise ConfigError(ended(f"{who}: {name} = {text}") if who else text)
 
