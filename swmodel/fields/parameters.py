@@ -127,7 +127,7 @@ class Number(ReadRule):
             value = coordinate(value) if unit == COORDINATES else quantity(value, unit)
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
             refuse("", "", value, "is not a number", self.wanted())
-        self.check("", "", value)
+        self._check("", "", value)
         if self.whole or isinstance(value, Coordinate):
             return value
         return Coordinate(value) if self.units == COORDINATES else float(value)

@@ -409,6 +409,18 @@ def test_the_damping_of_unresolved_scales_is_that_of_the_file(write):
     assert (type(momentum).__name__, momentum.damping, type(momentum)().damping) == ("MomentumConserving", 0.5, 1.0)
 
 
+FAULT = """
+[[source.faults]]
+longitude = 0
+latitude = 0
+depth = "20 km"
+length = "100 km"
+width = "50 km"
+strike = 0
+dip = 12
+rake = 90
+slip = "1 m"
+"""
 FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
 
 
@@ -447,6 +459,8 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, '[output.restart]\nfile = "a.txt"\nevery = 1\n', "ends in neither .nc nor .zarr"),
         (GOOD, '[run.more]\n', "run.more: unknown key"),
         (GOOD.replace('"rk4"', '"rigid_lid"'), '[output.maxima]\n', "under a rigid lid the surface does not move"),
+        (GOOD, FAULT.replace("dip = 12", "dip = 95"), "source.faults[0].dip: 95 is greater than 90; give a number in"),
+        (GOOD, FAULT.replace('"1 m"', '"1 s"'), "source.faults[0].slip: '1 s' is a time; expected a length in m"),
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
         (GOOD, '[model]\nlinear = "yes"\n', "model.linear: 'yes' is neither true nor false; give one of them"),
         (GOOD, '[model]\nmomentum = "energy"\n', "'energy' is unknown; did you mean 'energy_conserving'?"),
