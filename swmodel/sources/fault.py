@@ -25,6 +25,7 @@ from ..fields.parameters import COORDINATES, Choice, Number, declared
 from ..fields.parts import numbers_of
 from ..fields.state import pytree, replace, static
 from ..grids.grid import EARTH_RADIUS
+from ..units import conversion
 
 REFERENCES = {  # where longitude, latitude and depth are meant: (share of the length along strike, width down dip)
     "centroid": (0.5, 0.5),
@@ -132,6 +133,17 @@ class Fault:
     reference: str = declared(
         Choice(tuple(REFERENCES)), default="centroid", static=True, doc="which point of the rectangle is given"
     )
+
+
+def si_units(name: str) -> tuple[str, ...]:
+    """The SI units of a number of a Fault; of coordinates the degree, and the metre of a plane."""
+    units = numbers_of(Fault)[name].units
+    return ("degree", "m") if units == COORDINATES else (units,)
+
+
+def to_si(name: str, unit: str) -> float | None:
+    """The factor from a unit in a file to that of a number of a Fault; None for one of another dimension."""
+    return next((factor for each in si_units(name) if (factor := conversion(unit, each)) is not None), None)
 
 
 @pytree

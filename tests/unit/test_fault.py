@@ -338,7 +338,7 @@ def test_a_table_is_read_with_its_units_and_windows(tmp_path, name, text):
     "old, new, message",
     [
         ("slip_1 [m]", "slipp [m]", "column 'slipp [m]' is unknown; the nearest valid name is 'slip'"),
-        ("depth [km]", "depth", "column 'depth' needs a unit out of m, km, cm"),
+        ("depth [km]", "depth", "column 'depth' needs a unit, as 'depth [m]'"),
         ("depth [km]", "depth [fathom]", "column 'depth [fathom]' needs a unit"),
         ("slip_2 [cm]", "slip_1 [cm]", "column 'slip_1' is there twice"),
         (
