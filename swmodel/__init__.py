@@ -76,6 +76,7 @@ _HOMES = {
     "grids.roughness": ("rough_bottom",),
     "grids.topography": ("topography",),
     "models.ensemble": ("Ensemble",),
+    "models.initial": ("InitialState",),
     "models.integrals": ("energy", "potential_enstrophy", "volume"),
     "models.random_fields": ("random_vortices",),
     "models.shallow_water": ("ShallowWater",),

@@ -11,7 +11,6 @@ AIR_DENSITY = 1.22  # [kg m-3]
 WIND_DRAG = "large_pond_1981"
 MINIMUM_DEPTH = 20.0  # [m], of depths from files
 RIGIDITY = 4.0e10  # [Pa]
-SOUND_SPEEDS = 1000.0, 2000.0  # [m s-1], limits of the speed of sound in sea water
 MAXIMA_THRESHOLD = 0.01  # [m]
 HYPERVISCOSITY_ORDER = 4
 FILTER_STRENGTH = 36.0

@@ -19,8 +19,8 @@ from ..adjoint.costs.readers import outermost
 from ..config import Experiment, Override, read, studies
 from ..config.adjoint import Adjoint
 from ..config.assembly import Assembly
-from ..config.expressions import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
+from ..fields.parameters import quantity_of_option
 from ..output import remove_figures
 from ..output.metadata import references
 from ..output.studies import write_sensitivities

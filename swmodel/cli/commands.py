@@ -398,7 +398,7 @@ def plot(
 
     Maps, gauges, circulation, spectra, budgets or animations are chosen by what the files hold.
     """
-    from ..config.expressions import quantity_of_option
+    from ..fields.parameters import quantity_of_option
 
     seconds = [quantity_of_option("--time", each, "s") for each in time] if time else None
     sides = (box[:2], box[2:]) if box else None

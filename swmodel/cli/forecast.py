@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from ..config.expressions import quantity_of_option
 from ..errors import ConfigError, SwmodelError
+from ..fields.parameters import quantity_of_option
 from ..grids.observed_tables import ENDS
 from ..observed.folder import read_folder
 from ..output import replacing

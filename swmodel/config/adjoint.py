@@ -17,7 +17,8 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -60,6 +61,7 @@ from .toml import Mistake, mistakes_of_names
 
 PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
 PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
+Window = tuple[float, float]  # (first, last) [s]
 NonNegativeNumber = Annotated[float, Number(minimum=0.0)]
 
 
@@ -156,27 +158,24 @@ class ConstantsTable(Section):
                 raise ConfigError(ended(text))
         return {name: constants[name] for name in self.gauges or constants}, unused
 
-
-class _OfConstants(PartSection, ConstantsTable):
-    """The keys of a cost whose parameter `constants` holds harmonic constants."""
-
     def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
-        """The constants of the chosen gauges."""
+        """The parameter of a cost that holds harmonic constants."""
         return {"constants": self.constants()[0]}
 
 
-class _OfCurrents(PartSection):
-    """The keys of a cost whose parameter `currents` holds velocities."""
+class PointKeys(Section):
+    """Velocities at points, from a folder of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)."""
 
-    observations: Folder  # folder of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)
     positions: Annotated[dict[str, Place], not_empty]  # {name = [x, y]} of the places
     deviation: PositiveSpeed  # standard deviation of the error of each component
-    window: RangeOfSeconds | None = None  # (first, last) of the observations that count
 
-    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
-        """The velocities of all places."""
-        places = points_of(self.positions)
-        return {"currents": currents_in(self.observations, places, self.deviation, self.window, on.start)}
+    def places(self, output: Output | None = None) -> dict[str, tuple[float, float]]:
+        """{name: (x, y)} of the points."""
+        return points_of(self.positions)
+
+    def observed(self, folder: Path, window: Window | None, start: datetime.datetime | None) -> dict[str, Current]:
+        """{name: Current} of the files."""
+        return currents_in(folder, self.places(), self.deviation, window, start)
 
 
 class SectionEnds(Section):
@@ -192,23 +191,27 @@ class SectionEnds(Section):
         return first, last
 
 
-class _OfSections(PartSection):
-    """The keys of a cost whose parameter `transports` holds transports."""
+class SectionKeys(Section):
+    """Transports through sections, from a folder of NAME.csv or NAME.nc (time_s, transport_m3_s)."""
 
-    observations: Folder  # folder of NAME.csv or NAME.nc (time_s, transport_m3_s)
     sections: Annotated[dict[str, SectionEnds], not_empty]  # {name = {start = [x, y], end = [x, y]}}
     deviation: PositiveTransport  # standard deviation of the error of a transport
-    window: RangeOfSeconds | None = None  # (first, last) of the observations that count
 
-    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
-        """The transports of all sections."""
-        ends = {name: section.ends for name, section in self.sections.items()}
-        return {"transports": transports_in(self.observations, ends, self.deviation, self.window, on.start)}
+    def places(self, output: Output | None = None) -> dict[str, tuple]:
+        """{name: ((x, y), (x, y))} of the ends of the sections."""
+        return {name: section.ends for name, section in self.sections.items()}
+
+    def observed(
+        self, folder: Path, window: Window | None, start: datetime.datetime | None
+    ) -> dict[str, SectionRecord]:
+        """{name: SectionRecord} of the files."""
+        return transports_in(folder, self.places(), self.deviation, window, start)
 
 
 class TrackKeys(Section):
-    """How `file` is read, points along tracks: a table, or files of altimeters."""
+    """Points along tracks: a table, or files of altimeters."""
 
+    file: InputFiles  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
     deviation: PositiveMetres | None = None  # standard deviation of the errors, where the file does not give it
     variable: str | None = None  # of altimeters: the level; sla_unfiltered, ssha_unfiltered or ssha_karin unless given
     add: Names = ()  # of altimeters: what was subtracted from the level and is added again, as ["ocean_tide", "dac"]
@@ -216,16 +219,10 @@ class TrackKeys(Section):
 
     def tracks(self, start: datetime.datetime | None) -> Tracks:
         """The points of the files."""
-        return read_tracks(dict(self)["file"], self.deviation, start, self.variable, self.add, self.thin)
-
-
-class _OfTracks(TrackKeys, PartSection):
-    """The keys of a cost whose parameter `tracks` holds observations along tracks."""
-
-    file: InputFiles  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
+        return read_tracks(self.file, self.deviation, start, self.variable, self.add, self.thin)
 
     def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
-        """The points of the tracks."""
+        """The parameter of a cost that holds observations along tracks."""
         return {"tracks": self.tracks(on.start)}
 
 
@@ -239,13 +236,35 @@ class MarkKeys(Section):
         """The marks of the table, on a grid of this kind."""
         return marks_in(self.file, self.deviation, spherical)
 
+    def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
+        """The parameter of a cost that holds high-water marks."""
+        return {"marks": self.marks()}
 
-class _OfMarks(MarkKeys, PartSection):
-    """The keys of a cost whose parameter `marks` holds high-water marks."""
+
+class _OfSeries(Section):
+    """The keys of a cost with series of observations, in addition to those of PointKeys or SectionKeys."""
+
+    parameter: ClassVar[str]
+    observed: ClassVar[Any]
+
+    observations: Folder  # folder of NAME.csv or NAME.nc: time_s, and u_m_s and v_m_s or transport_m3_s
+    window: RangeOfSeconds | None = None  # (first, last) of the observations that count
 
     def parameters_from_keys(self, on: Surroundings) -> dict[str, Any]:
-        """The marks of the table."""
-        return {"marks": self.marks()}
+        """The series of all places."""
+        return {self.parameter: self.observed(self.observations, self.window, on.start)}
+
+
+class _OfCurrents(PointKeys, _OfSeries):
+    """The keys of a cost whose parameter `currents` holds velocities."""
+
+    parameter = "currents"
+
+
+class _OfSections(SectionKeys, _OfSeries):
+    """The keys of a cost whose parameter `transports` holds transports."""
+
+    parameter = "transports"
 
 
 def points_of(positions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
@@ -256,11 +275,11 @@ def points_of(positions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
 KEYS = {
     Record: _OfRecords,
     Places: _AtGauges,
-    HarmonicConstants: _OfConstants,
+    HarmonicConstants: ConstantsTable,
     Current: _OfCurrents,
     SectionRecord: _OfSections,
-    AllTracks: _OfTracks,
-    Mark: _OfMarks,
+    AllTracks: TrackKeys,
+    Mark: MarkKeys,
 }
 cost_section = functools.partial(section_about, keys=KEYS)
 
@@ -297,18 +316,11 @@ def _cost_mistakes(adjoint, sections):
             yield Mistake(("adjoint", "cost", field.name), text)
 
 
-def _distinct(names):
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{name!r} is named twice; name each control once")
-    return names
-
-
 class Adjoint(Section):
     """What `swmodel adjoint` differentiates."""
 
     cost: CostSection  # the number J to differentiate
-    controls: Annotated[Names, _distinct]  # the inputs with respect to which it is differentiated
+    controls: Names  # the inputs with respect to which it is differentiated
     steps: Count | None = None  # length of the run, in steps
     until: PositiveSeconds | None = None  # that of [run] unless given
     amplitude: dict[str, float | str] = {}  # of each control, for --verify: the size of a realistic error

@@ -9,6 +9,7 @@ diffusivity = "10 m2 s-1"
 """
 
 import datetime
+import functools
 import json
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -16,15 +17,16 @@ import netCDF4
 import numpy as np
 
 from .. import sources
-from ..defaults import RIGIDITY
-from ..dynamics.limiters import LIMITERS, Limiter
-from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, Tracer, check_name
+from ..dynamics.limiters import Limiter
+from ..dynamics.tracers import AdvectionScheme, FluxLimited, Tracer, check_name
 from ..errors import ConfigError, DataError, nearest
 from ..fields.parameters import Number, shown
+from ..fields.parts import numbers_of
 from ..fields.state import State
 from ..fields.variables import PROGNOSTIC, in_layer, layer_of
 from ..grids.grid import Grid
 from ..grids.regrid import field_records, read_field_onto
+from ..models.initial import InitialState
 from ..models.random_fields import random_vortices
 from ..models.shallow_water import ShallowWater
 from ..output.metadata import describe_grid
@@ -34,17 +36,15 @@ from ..sources.deformation import Deformation, is_deformation, read_deformation,
 from ..sources.fault import AzimuthalEqualArea, Plane
 from .expressions import Expression
 from .own import ClassNamed
+from .parts import PartSection, section_for, shipped
 from .reading import Section, one_of
 from .sections import (
-    AnyCoordinate,
-    Degrees,
     Formula,
     FormulasInMetres,
     FormulasInMetresPerSecond,
     InputFile,
     Metres,
     NonNegativeMetres,
-    NonNegativeSeconds,
     Place,
     PositiveMetres,
     PositiveSeconds,
@@ -58,25 +58,10 @@ from .sections import (
 )
 
 STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
-Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
 
 
-class Fault(Section):
-    """One rectangular fault, with the parameters of `swmodel.sources.Fault`."""
-
-    longitude: AnyCoordinate  # degrees; x [m] on a plane
-    latitude: AnyCoordinate  # of the reference point; y [m] on a plane
-    depth: NonNegativeMetres  # of the reference point
-    length: PositiveMetres  # along strike
-    width: PositiveMetres  # down dip
-    strike: Degrees  # clockwise from north
-    dip: Annotated[float, Number(units="degree", minimum=0.0, maximum=90.0)]  # from the horizontal
-    rake: Degrees  # direction of slip in the fault's plane
-    slip: NonNegativeMetres  # of the hanging wall
-    onset: NonNegativeSeconds = 0.0  # when slip begins
-    rise_time: NonNegativeSeconds = 0.0  # how long slip takes
-    rigidity: Annotated[float, Number(units="Pa", above=0.0)] = RIGIDITY  # of the rock, for the moment
-    reference: Reference = "centroid"  # which point of the rectangle is given
+Fault = section_for(sources.Fault)
+Faults = tuple[Fault, ...]  # pyright: ignore[reportInvalidTypeForm]
 
 
 class FaultTable(Section):
@@ -86,7 +71,7 @@ class FaultTable(Section):
 
     file: InputFile | None = None  # of faults: a table or a slip model
     slips: Annotated[dict[str, NonNegativeMetres], not_empty] | None = None  # {name = slip} of the faults of the file
-    faults: tuple[Fault, ...] = ()  # the faults, in place of a table
+    faults: Faults = ()  # the faults, in place of a table
 
     def check(self) -> None:
         if self.slips is not None and self.file is None:
@@ -99,7 +84,7 @@ class FaultTable(Section):
         projection = AzimuthalEqualArea(grid.radius) if grid.spherical else Plane()
         if self.file is not None:
             return sources.read_source(self.file, self.slips, projection=projection)
-        return sources.Source([sources.Fault(**dict(fault)) for fault in self.faults], projection=projection)
+        return sources.Source([fault.build() for fault in self.faults], projection=projection)
 
 
 class Source(FaultTable):
@@ -177,6 +162,8 @@ class GaussianBump(Section):
 class RandomVortices(Section):
     """Vortices of about one wavelength, balanced by the elevation."""
 
+    of_one_grid: ClassVar[bool] = True
+
     type: Literal["random_vortices"]
     speed: Annotated[float, Number(units="m s-1", above=0.0)]  # largest speed
     length: PositiveMetres  # of the waves
@@ -188,6 +175,8 @@ class RandomVortices(Section):
 
 class InitialFile(Section):
     """eta, u, v from a file that swmodel wrote on the same grid: a restart, an inversion, or a record of fields."""
+
+    of_one_grid: ClassVar[bool] = True
 
     type: Literal["file"]
     file: InputFile  # netCDF file that swmodel wrote
@@ -272,7 +261,14 @@ class InitialLevel(Section):
         return model.state(eta=self.read_level().on(model.grid).uplift[0])
 
 
-Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel)]
+class _OwnInitial(PartSection):
+    def state(self, model: ShallowWater) -> State:
+        return self.build().state(model)
+
+
+_INITIAL = Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel
+_own_initial = functools.partial(section_for, common=_OwnInitial)
+Initial = Annotated[Any, one_of(*_INITIAL, bases=(InitialState,), make=_own_initial)]
 
 
 # -- tracers -----------------------------------------------------------------------------------------------------------
@@ -307,10 +303,9 @@ class FieldRecord(FieldFile):
         return records[self.record]
 
 
-SCHEMES = ClassNamed(AdvectionScheme, {"flux_limited": FluxLimited, "centred": Centred})
-LIMITER = ClassNamed(Limiter, LIMITERS)
+SCHEMES, LIMITERS = (ClassNamed(base, shipped(base)) for base in (AdvectionScheme, Limiter))
 Concentration = Annotated[float | Expression, Formula(Number())]
-Diffusivity = Annotated[float | Expression, Formula(Number(units="m2 s-1", minimum=0.0))]
+Diffusivity = Annotated[float | Expression, Formula(numbers_of(Tracer)["diffusivity"].of_files())]
 
 
 def _own_name(name):
@@ -326,7 +321,7 @@ class TracerSection(Section):
     long_name: str = ""  # what it is, for people
     initial: Concentration | FieldRecord = 0.0  # concentration at the start
     scheme: Annotated[Any, SCHEMES] = "flux_limited"  # of advection
-    limiter: Annotated[Any, LIMITER] | None = None  # of a flux-limited scheme; van_leer unless given
+    limiter: Annotated[Any, LIMITERS] | None = None  # of a flux-limited scheme; van_leer unless given
     diffusivity: Diffusivity | None = None  # kappa
     source: Concentration | FieldFile | None = None  # S, units per second
     flux: Concentration | FieldFile | None = None  # F into the water, units times m per second
@@ -349,7 +344,7 @@ class TracerSection(Section):
             for name, value in self
             if name not in ("scheme", "limiter") and value is not None
         }
-        scheme = SCHEMES.made(self.scheme) if self.limiter is None else FluxLimited(LIMITER.made(self.limiter))
+        scheme = SCHEMES.made(self.scheme) if self.limiter is None else FluxLimited(LIMITERS.made(self.limiter))
         return Tracer(**values, scheme=scheme)
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import ConfigError, nearest
+from ..fields.parts import name_of
 from ..nests.nest import Nest as NestOfModel
 from .expressions import Expression
 from .initial import Initial
@@ -55,8 +56,6 @@ class _Nest(PartSection):
 Nest = section_for(NestOfModel, None, _Nest)
 Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
-SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states that each grid evaluates alike
-
 
 def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, initial: Any = None) -> Iterator[Mistake]:
     """Mistakes of nests."""
@@ -74,7 +73,7 @@ def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, ini
                 whole = "responses" if study == "green" else "derivatives"
                 text = f"{whole} are those of all grids from the beginning; leave `start` or [{study}] out"
                 yield Mistake(("nest", k, "start"), text)
-        if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:
+        if each.initial is None and initial is not None and getattr(initial, "of_one_grid", False):
             text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
             yield Mistake(("nest", k), text)
         yield from _restart_mistakes(k, each, sections.get("output"))
@@ -113,7 +112,8 @@ def mistakes_with_nests(
             )
             yield Mistake(("forcing", k, "type"), text)
     if model is not None and model.core != "finite_differences":
-        text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
+        core = model.core if isinstance(model.core, str) else name_of(model.core)
+        text = f"{core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)
     if stepper is not None and (stepper.part.is_implicit or stepper.part.has_solver):
         text = f"{stepper.type!r} solves an equation of a whole grid, and cannot step nests; use an explicit scheme"

@@ -41,7 +41,6 @@ from .sections import (
     InputFiles,
     Names,
     NonNegativeSeconds,
-    Place,
     PositiveMetres,
     PositiveNumber,
     PositiveSeconds,
@@ -242,7 +241,7 @@ class TrackObservations(ObservationTable, adjoint.TrackKeys):
         return track_records(dataclasses.replace(tracks, value=np.zeros(tracks.x.size)), model, until)
 
 
-class VelocityObservations(SeriesTable):
+class VelocityObservations(adjoint.PointKeys, SeriesTable):
     """Both components of the velocity at points, as of current meters, from files or, without them, from the twin."""
 
     place = "place"
@@ -250,18 +249,13 @@ class VelocityObservations(SeriesTable):
 
     type: Literal["velocities"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)
-    positions: Annotated[dict[str, Place], not_empty]  # {name = [x, y]} of the places
-    deviation: adjoint.PositiveSpeed  # of the error of each component
-
-    def places(self, output: Output | None) -> dict[str, tuple[float, float]]:
-        return adjoint.points_of(self.positions)
 
     def names(self, records: Mapping[str, Any]) -> dict[str, str]:
         return {f"{name} ({part})": name for part in "uv" for name in self.positions}
 
     def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
         folder: Any = self.folder
-        return misfits.components(misfits.currents_in(folder, self.places(output), self.deviation, None, start))
+        return misfits.components(self.observed(folder, None, start))
 
     def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> misfits.Current:
         return misfits.Current(place, time, values, values, window=window)
@@ -274,7 +268,7 @@ class VelocityObservations(SeriesTable):
         return misfits.VelocityMisfit({name: misfits.Current.of(*pair) for name, pair in pairs.items()})
 
 
-class TransportObservations(SeriesTable):
+class TransportObservations(adjoint.SectionKeys, SeriesTable):
     """Volume transports through sections along grid lines, from files or, without them, from the twin."""
 
     place = "section"
@@ -282,22 +276,16 @@ class TransportObservations(SeriesTable):
 
     type: Literal["transports"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, transport_m3_s)
-    sections: Annotated[dict[str, adjoint.SectionEnds], not_empty]  # {name = {start = [x, y], end = [x, y]}}
-    deviation: adjoint.PositiveTransport  # of the error of a transport
-
-    def places(self, output: Output | None) -> dict[str, tuple]:
-        return {name: section.ends for name, section in self.sections.items()}
 
     def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
         folder: Any = self.folder
-        found = misfits.transports_in(folder, self.places(output), self.deviation, None, start)
-        return {name: each.record for name, each in found.items()}
+        return {name: each.record for name, each in self.observed(folder, None, start).items()}
 
     def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> Record:
         return misfits.SectionRecord(place[0], place[1], time, values, window=window).record
 
     def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
-        ends = {name: section.ends for name, section in self.sections.items()}
+        ends = self.places()
         made = {name: misfits.SectionRecord.of(ends[name][0], ends[name][1], each) for name, each in records.items()}
         return misfits.TransportMisfit(made)
 

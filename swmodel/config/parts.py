@@ -31,22 +31,19 @@ from ..fields.parameters import Moment
 from ..fields.parts import ModelPart, as_pytree, control_names, numbers_of, positions_of, shipped_parts
 from ..fields.variables import INTERFACES, derived_units, in_layer, in_layers
 from ..forcing.atmosphere import DragLaw
+from ..units import Coordinate
 from .expressions import Expression
 from .reading import REQUIRED, Before, Section
 from .sections import (
     NOWHERE,
-    Coordinate,
     Formula,
     InputFile,
     MapFile,
     Place,
     Sides,
     Surroundings,
-    VariableNames,
-    ascending,
     check_limits,
     is_evaluated_whole,
-    not_empty,
     on_grid,
 )
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
@@ -158,7 +155,7 @@ def sections_of(classes: Mapping[str, type], make: Any = None) -> ChainMap[str, 
     return ChainMap({}, cast(Any, _Made(classes, make or section_for)))
 
 
-def section_for(cls: type, name: str | None = None, common: type = PartSection) -> type[PartSection]:
+def section_for(cls: type, name: str | None = None, common: Any = PartSection) -> type[PartSection]:
     """The section class of a part: its declared parameters as keys, and `type = name` if it is one of several.
 
     Args:
@@ -169,23 +166,23 @@ def section_for(cls: type, name: str | None = None, common: type = PartSection) 
     keys: dict[str, Any] = {} if name is None else {"type": Literal[name]}
     defaults: dict[str, Any] = {"part": cls, "__module__": __name__, "__doc__": cls.__doc__, "__annotations__": keys}
     for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, (ModelPart, Coriolis)) else cls):
-        if field.name in (*common.left_out, *common.schema()) or field.metadata.get("derived"):
+        if field.name in (*getattr(common, "left_out", ()), *common.schema()) or field.metadata.get("derived"):
             continue
         if (kind := _type_of(field, cls)) is not None:
             keys[field.name] = kind
             if (default := _default_of(field)) is not REQUIRED:
                 defaults[field.name] = default
-    made: Any = type(cls.__name__, (common,), defaults)
+    made: Any = type(cls.__name__, (common,) if issubclass(common, PartSection) else (common, PartSection), defaults)
     return made
 
 
-def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]]) -> type[PartSection]:
+def section_about(cls: type, name: str, *, keys: Mapping[type, type[Section]]) -> type[PartSection]:
     """The section class of a part, some of whose parameters follow from keys with other names.
 
     Args:
         cls: the class of the part.
         name: the name of the type in files.
-        keys: {rule of a declared parameter, or what a dict holds: the PartSection with the keys from which it follows};
+        keys: {rule of a declared parameter, or what a dict holds: the Section with the keys from which it follows};
             the first that fits is used.
     """
     declared = [field.metadata.get("rule") for field in dataclasses.fields(as_pytree(cls))]
@@ -208,14 +205,13 @@ def _type_of(field, cls):
         kind = getattr(cls, "kind", None)
         uniform = kind == "forcing" and field.name in getattr(cls, "in_time", ())
         return _type_of_number(rule, kind, field.metadata.get("static"), uniform)
-    if isinstance(rule, rules.Pair):
-        each: Any = Annotated[Coordinate if rule.units == rules.COORDINATES else float, rules.Number(units=rule.units)]
-        return Annotated[tuple[each, each], ascending] if rule.ascending else tuple[each, each]
-    if isinstance(rule, rules.NumberForEach):
-        rest = [functools.partial(not_empty, least=rule.least), *([Before(rule.tuple_of)] if rule.alone else [])]
-        return Annotated[tuple[Annotated[float, rule.each], ...], *rest]
+    if isinstance(rule, (rules.Pair, rules.NumberForEach)):
+        each: Any = Annotated[Coordinate if rule.units == rules.COORDINATES else float, rule.each]
+        if isinstance(rule, rules.Pair):
+            return Annotated[tuple[each, each], rule]
+        return Annotated[tuple[each, ...], rule, *[Before(rule.tuple_of)] * rule.alone]
     if isinstance(rule, rules.Names):
-        return VariableNames if rule.read is None else Annotated[tuple[str, ...], rule.read]
+        return Annotated[tuple[str, ...], rule]
     if isinstance(rule, rules.Choice):
         return Annotated[str, rules.Choice(tuple(choice for choice in rule.choices if choice is not None))]
     for kind_of_rule, annotation in _TYPES.items():
@@ -229,9 +225,9 @@ _TYPES: dict[type, Any] = {
     rules.Text: str,
     rules.Sides: Sides,
     rules.FileName: InputFile,
-    rules.Points: Annotated[tuple[Place, ...], Before(rules.Points.tuple_of), not_empty],
+    rules.Points: Annotated[tuple[Place, ...], Before(rules.Points.tuple_of), rules.Points()],
     rules.Concentrations: dict[str, float],
-    DragLaw: str | float,
+    DragLaw: Annotated[str | float, DragLaw()],
 }
 
 
@@ -243,7 +239,8 @@ def _type_of_number(rule, kind, static, uniform):
     steady = kind == "dissipation" or (kind == "forcing" and rule.steady)
     mapped = steady and rule.position == "h" and not static
     formulas = rule.position is not None and not uniform and (kind == "forcing" or mapped)
-    plain: Any = Annotated[float | Expression, Formula(rule)] if formulas else Annotated[float, rule]
+    number = rule.of_files()
+    plain: Any = Annotated[float | Expression, Formula(number)] if formulas else Annotated[float, number]
     if mapped:
         return plain | MapFile
     varies = rule.position is not None and not rule.steady and kind in ("forcing", "boundary") and not static

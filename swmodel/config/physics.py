@@ -10,8 +10,8 @@ from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY, WIND_DRAG
 from ..dynamics import pseudo_spectral
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
-from ..dynamics.cores import FilteredDifferences, FiniteDifferences
-from ..dynamics.dissipation import FreeSlip, NoSlip
+from ..dynamics.cores import Discretisation, FilteredDifferences
+from ..dynamics.dissipation import Slip
 from ..dynamics.forcing import WindStress
 from ..dynamics.layers import Layers as StackedLayers
 from ..dynamics.momentum import Coriolis as CoriolisParameter
@@ -20,21 +20,22 @@ from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Choice, Number
-from ..fields.parts import numbers_of
+from ..fields.parts import numbers_of, snake_case
 from ..fields.state import replaced
+from ..forcing.atmosphere import DragLaw, Wind
 from ..forcing.cyclones import Cyclone
 from ..forcing.file_records import StressRecords
 from ..forcing.potential import InternalWaveDrag
-from ..forcing.tracks import Track, cyclone_of, read_track
-from ..forcing.wind_laws import DRAG_LAWS, RELATIONS
+from ..forcing.tracks import AVERAGING, Track, cyclone_of, read_track
+from ..forcing.wind_laws import RELATIONS
 from ..grids.elevation import open_elevation
 from ..grids.roughness import rough_bottom
 from ..grids.windows import GridValues
 from ..stepping.explicit import TimeStepper
-from .expressions import Expression, quantity
+from .expressions import Expression
 from .own import ClassNamed
 from .parts import PartSection, section_for, sections_of, shipped
-from .reading import OneOf, Read, Section
+from .reading import OneOf, Section
 from .sections import (
     Count,
     Formula,
@@ -54,7 +55,7 @@ FORMS = ClassNamed(VorticityFlux, shipped(VorticityFlux))
 CORIOLIS_FORMS = ClassNamed(
     VorticityFlux, {name: form for name, form in FORMS.classes.items() if form is not MomentumConserving}
 )
-SLIPS = {"free_slip": FreeSlip, "no_slip": NoSlip}
+SLIPS = ClassNamed(Slip, shipped(Slip))
 
 
 Layers = Annotated[Any, section_for(StackedLayers)]
@@ -76,12 +77,11 @@ Spectral = Annotated[Any, section_for(pseudo_spectral.PseudoSpectral, common=_In
 PolarFilter = Annotated[Any, section_for(FilteredDifferences, common=_OnParallels)]
 
 
-CORES = {
-    "finite_differences": FiniteDifferences,
-    "filtered_differences": FilteredDifferences,
-    "pseudo_spectral": pseudo_spectral.PseudoSpectral,
-}
+CORES = ClassNamed(Discretisation, shipped(Discretisation))
 TABLES_OF_CORES = {"filtered_differences": "polar_filter", "pseudo_spectral": "spectral"}  # with their options
+
+
+Damping = Annotated[float, numbers_of(MomentumConserving)["damping"]]
 
 
 class Flow(Section):
@@ -89,10 +89,10 @@ class Flow(Section):
 
     momentum: Annotated[Any, FORMS] = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: Annotated[Any, CORIOLIS_FORMS] | None = None  # that of f V, where it is another one
-    damping: Annotated[float, Number(minimum=0.0, maximum=1.0)] = 1.0  # by momentum_conserving; longer steps with less
+    damping: Damping = 1.0  # by momentum_conserving; longer steps with less
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
-    side: Annotated[str, Choice(tuple(SLIPS))] = "free_slip"  # of walls and coasts
+    side: Annotated[Any, SLIPS] = "free_slip"  # of walls and coasts
 
     @property
     def form(self) -> VorticityFlux:
@@ -107,7 +107,7 @@ class Flow(Section):
             "coriolis_form": CORIOLIS_FORMS.made(self.coriolis_form),
             "wetting": self.wetting and self.wetting.build(),
             "least_thickness": self.least_thickness,
-            "side": SLIPS[self.side](),
+            "side": SLIPS.made(self.side),
         }
 
 
@@ -115,13 +115,13 @@ class Model(Flow):
     gravity: Annotated[float, Number(units="m s-2", above=0.0)] = GRAVITY  # or reduced gravity
     linear: bool = False  # leave out all terms that are not linear in u, v, eta
     precision: Literal["float32", "float64"] = "float32"  # of all fields
-    core: Annotated[str, Choice(tuple(CORES))] = "finite_differences"  # how tendencies are computed
+    core: Annotated[Any, CORES] = "finite_differences"  # how tendencies are computed
     spectral: Spectral | None = None  # options of the pseudo-spectral core
     polar_filter: PolarFilter | None = None  # options of the filtered differences
 
     def options(self) -> dict[str, Any]:
         table = getattr(self, TABLES_OF_CORES.get(self.core, ""), None)
-        core = CORES[self.core]() if table is None else table.build()
+        core = CORES.made(self.core) if table is None else table.build()
         more = {"gravity": self.gravity, "linear": self.linear, "core": core, "dtype": self.precision}
         return super().options() | more
 
@@ -146,18 +146,15 @@ class _Stepper(PartSection):
 
 
 SOLVERS = ClassNamed(elliptic.Solver, dict.fromkeys(elliptic.names(), elliptic.Solver), ("auto",))
-PRECONDITIONERS = {
-    "diagonal": elliptic.Diagonal,
-    "fast_poisson": elliptic.FastPoisson,
-    "multigrid": elliptic.Multigrid,
-}
+_KNOWN = elliptic.Diagonal, elliptic.FastPoisson, elliptic.Multigrid
+PRECONDITIONERS = ClassNamed(elliptic.Preconditioner, {snake_case(each.__name__): each for each in _KNOWN})
 
 
 class _Implicit(_Stepper):
     """The keys of an implicit scheme: the elliptic solver and its options."""
 
     solver: Annotated[Any, SOLVERS] = "auto"  # name of a solver; "auto": transforms if possible, else CG
-    preconditioner: Annotated[str, Choice(tuple(PRECONDITIONERS))] | None = None  # of conjugate gradients
+    preconditioner: Annotated[Any, PRECONDITIONERS] | None = None  # of conjugate gradients
     tolerance: Fraction | None = None  # of conjugate gradients: residual over the right-hand side
     iterations: Count | None = None  # of conjugate gradients, at most
 
@@ -174,7 +171,7 @@ class _Implicit(_Stepper):
             return {"solver": self.solver()}
         options = {name: value for name, value in self if name in ("tolerance", "iterations") and value is not None}
         if self.preconditioner is not None:
-            options["preconditioner"] = PRECONDITIONERS[self.preconditioner]()
+            options["preconditioner"] = PRECONDITIONERS.made(self.preconditioner)
         return {"solver": elliptic.named(self.solver, **options)}
 
 
@@ -184,16 +181,6 @@ def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
 
 
 STEPPERS = sections_of(shipped(TimeStepper), stepper_section)
-
-
-def _drag_law(value, reading):
-    if isinstance(value, str) and value in DRAG_LAWS:
-        return value
-    if isinstance(value, str) or not 0 < quantity(value, "") < 0.1:
-        raise ValueError(
-            f"expected {', '.join(map(repr, DRAG_LAWS))}, or a coefficient between 0 and 0.1, got {value!r}"
-        )
-    return float(value)
 
 
 class WindPatch(Section):
@@ -216,9 +203,9 @@ class WindFile(PartSection):
     v: str = "v10"  # variable of the northward wind
     units: str | None = None  # of the wind, where the file does not give them: "m s-1"
     missing: Literal["refuse", "nearest"] = "nearest"  # what is done about missing values
-    drag: Annotated[str | float, Read(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
-    air_density: Annotated[float, Number(units="kg m-3", minimum=0.1, maximum=10.0)] = AIR_DENSITY  # of the air
-    density: Annotated[float, Number(units="kg m-3", minimum=500.0, maximum=2e4)] = WATER_DENSITY  # of the water
+    drag: Annotated[str | float, DragLaw()] = WIND_DRAG  # law of the drag coefficient, or its value
+    air_density: Annotated[float, numbers_of(Wind)["air_density"]] = AIR_DENSITY  # of the air
+    density: Annotated[float, numbers_of(Wind)["density"]] = WATER_DENSITY  # of the water
     patches: tuple[WindPatch, ...] = ()  # finer winds over parts of it, the first before the others
 
     def build(self, on: Surroundings) -> WindStress:
@@ -241,9 +228,6 @@ class WindFile(PartSection):
         return {x: of(self, *names, tuple(of(one, *names) for one in self.patches)) for x, names in components.items()}
 
 
-Averaging = Annotated[float, Number(above=0.5, maximum=1.0)]
-
-
 class _CycloneTrack(PartSection):
     """A cyclone along the track in a file."""
 
@@ -254,7 +238,7 @@ class _CycloneTrack(PartSection):
     agency: str | None = None  # of IBTrACS, as "tokyo"; unless given "usa", and "wmo" where that has no values
     wind_pressure: Annotated[str, Choice(tuple(RELATIONS))] | None = None  # relation for points without a pressure
     quadrants: bool = False  # radii of maximum wind in each quadrant, by the radii of winds of 34, 50 and 64 knots
-    wind_averaging: Averaging = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
+    wind_averaging: Annotated[float, AVERAGING] = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
     def read_track(self) -> Track:
         """The Track; raises SwmodelError if it cannot be read."""
@@ -298,13 +282,13 @@ class RoughBottom(Section):
             )
 
 
-HEIGHT = Number(units="m", minimum=0.0)
+HEIGHT = Formula(numbers_of(InternalWaveDrag)["roughness"].of_files())
 
 
 class _InternalWaves(PartSection):
     """Linear drag by internal waves that a rough bottom radiates."""
 
-    roughness: Annotated[float | Expression, Formula(HEIGHT)] | MapFile | None = None  # r.m.s. height of the bottom
+    roughness: Annotated[float | Expression, HEIGHT] | MapFile | None = None  # r.m.s. height of the bottom
     rough_bottom: RoughBottom | None = None  # in place of roughness and buoyancy, which follow from it
 
     def check(self) -> None:

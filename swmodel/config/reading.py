@@ -6,7 +6,7 @@
 
 A key is required unless its class gives it a value. Its annotation is a type of Python, a section, a union, or
 
-    Annotated[float, Number(units="s", above=0.0)]      a rule, as parts of a model declare them
+    Annotated[float, Number(units="s", above=0.0)]       a rule, as parts of a model declare them
     Annotated[tuple[str, ...], Read(function), check]    `function(value, reading)` in place of the type
     Annotated[tuple[str, ...], check]                    `check(value)` returns the value, or another one in its place
     Annotated[Any, OneOf(sections)]                      the section that the key `type` names
@@ -26,7 +26,6 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn, Union, dataclass
 
 from ..errors import ConfigError, nearest
 from ..fields import parameters as rules
-from .expressions import quantity, read_number, whole
 from .own import class_named, short_names
 from .toml import Mistake, dotted
 
@@ -215,31 +214,27 @@ class Reading:
             if origin is dict:
                 return self._dict(inner[1], value, path)
             if origin is Literal:
-                return _choice(inner, value)
+                return rules.Choice(inner).read(value)
             if _is_section(annotation):
                 return self._section(annotation, value, path)
-            return _PLAIN.get(annotation, lambda value: value)(value)
+            return _PLAIN[annotation].read(value) if annotation in _PLAIN else value
         except ValueError as error:
             self.refuse(path, str(error))
 
     def _annotated(self, plain, metadata, value, path):
         for each in metadata:
             value = each.function(value) if isinstance(each, Before) else value
-        first = next(
-            (x for x in metadata if isinstance(x, (rules.Number, rules.Choice, OneOf)) or hasattr(x, "read")), None
-        )
-        if isinstance(first, rules.Number):
-            value = read_number(first, value)
-        elif isinstance(first, rules.Choice):
-            value = _choice(first.choices, value)
-        elif isinstance(first, OneOf):
+        first = next((x for x in metadata if isinstance(x, OneOf) or hasattr(x, "read")), plain)
+        if isinstance(first, OneOf):
             value = self._typed(first, value, path)
-        elif first is None or _is_section(first):
-            value = self.read(first or plain, value, path)
+        elif first is plain or _is_section(first):
+            value = self.read(first, value, path)
         else:
             value = first.read(value, self)
         for each in metadata:
-            value = each(value) if inspect.isroutine(each) or isinstance(each, functools.partial) else value
+            if isinstance(each, rules.Rule) and each is not first:
+                each.check("", "", value)
+            value = each(value) if inspect.isroutine(each) else value
         return value
 
     def _one_of(self, members, value, path):
@@ -364,36 +359,14 @@ def sections_in(annotation: Any) -> list[type[Section]]:
     return [section for each in get_args(annotation) for section in sections_in(each)]
 
 
-# -- values ------------------------------------------------------------------------------------------------------------
-
-
-def _flag(value):
-    if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, got {value!r}")
-    return value
-
-
 def _check_table(value):
     if not isinstance(value, dict):
         raise ValueError(f"expected a table, got {value!r}")
 
 
-def _text(value):
-    if not isinstance(value, str):
-        raise ValueError(f"expected text in quotes, got {value!r}")
-    return value.strip()
-
-
-def _choice(choices, value):
-    value = value.strip() if isinstance(value, str) else value
-    if not any(value == choice and type(value) is type(choice) for choice in choices):
-        raise ValueError(f"{value!r} is unknown; {nearest(str(value), choices)}")
-    return value
-
-
-_PLAIN: dict[Any, Callable[[Any], Any]] = {
-    int: whole,
-    bool: _flag,
-    str: _text,
-    float: functools.partial(quantity, unit=""),
+_PLAIN: dict[Any, Any] = {
+    int: rules.Number(whole=True),
+    bool: rules.Flag(),
+    str: rules.Text(),
+    float: rules.Number(),
 }

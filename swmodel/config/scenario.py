@@ -13,16 +13,16 @@ from typing import Annotated, Any, Literal, cast
 
 import jax
 
-from ..defaults import MAXIMA_THRESHOLD, MINIMUM_DEPTH, SOUND_SPEEDS
+from ..defaults import MAXIMA_THRESHOLD, MINIMUM_DEPTH
 from ..diagnostics.derived import in_all_layers
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Number
 from ..fields.state import State
 from ..grids import grid
-from ..grids.bathymetry import SeaFloor, depth_on, elevation_on
+from ..grids.bathymetry import SOUND_SPEED, SeaFloor, depth_on, elevation_on
 from ..grids.levees import Levee, check_on_grid, read_levees
 from ..grids.patches import Patch
-from ..grids.subgrid import FINEST
+from ..grids.subgrid import RATIO
 from ..grids.topography import Topography, topography_of
 from ..output.products.base import Product
 from ..output.products.snapshots import with_bed
@@ -42,7 +42,6 @@ from .sections import (
     InputFile,
     Layout,
     MapFile,
-    Metres,
     NonNegativeMetres,
     Place,
     Polygons,
@@ -67,8 +66,9 @@ GRIDS = {
 }
 Grid = Annotated[Any, one_of(*GRIDS.values())]
 
-SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], maximum=SOUND_SPEEDS[1])]
-SubgridRatio = Annotated[int, Number(minimum=2, maximum=FINEST, whole=True)]
+
+SoundSpeed = Annotated[float, SOUND_SPEED]
+SubgridRatio = Annotated[int, RATIO]
 
 
 class _Floor(Section):
@@ -129,33 +129,26 @@ class DepthFormula(_Varying):
         return depth_on(self.depth, grid, mask=mask, **self._options)
 
 
-class Elevations(Section):
-    """A file of elevations, with the parameters of `swmodel.grids.patches.Patch`."""
-
+class _Elevations(PartSection):
     file: InputFile  # of elevation or depth, in any of the formats of docs/guide/files.md
-    variable: str | None = None  # its name in the file; found by its metadata unless given
-    positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
-    datum: Metres = 0.0  # level of the water at rest, above the zero of the file
-    land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
-    coarsen: Count = 1  # read every n-th node along each axis
 
-    def elevations(self) -> dict[str, Any]:
-        """{name: value} of the keys on the file."""
-        return {name: getattr(self, name) for name in Elevations.schema()}
+
+Elevations = section_for(Patch, None, _Elevations)
+Patches = tuple[Elevations, ...]  # pyright: ignore[reportInvalidTypeForm]
 
 
 class BathymetryFile(Elevations, _Varying):
     """Elevation (or depth) from a file, and from patches that take precedence where they have values."""
 
     type: Literal["file"]
-    patches: tuple[Elevations, ...] = ()  # files that take precedence, the first one before the others
+    patches: Patches = ()  # files that take precedence, the first one before the others
     margin: Annotated[int, Number(minimum=0, whole=True)] = 0  # cells over which a file passes into the next one
     method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
 
     def _floor(self, grid, mask):
-        elevation = Patch(**self.elevations()).elevation(grid, masked=mask is None)
-        patches = [Patch(**each.elevations()) for each in self.patches]
+        elevation = self.build().elevation(grid, masked=mask is None)
+        patches = [each.build() for each in self.patches]
         return elevation_on(elevation, grid, self.method, patches=patches, mask=mask, **self._options)
 
 

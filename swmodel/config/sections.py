@@ -26,7 +26,8 @@ from ..grids.regrid import field_records
 from ..grids.windows import GridValues
 from ..runtime import launchers
 from ..runtime.paths import expanded, found
-from .expressions import Coordinate, Expression, ExpressionError, QuantityError, read_number
+from ..units import Coordinate, QuantityError
+from .expressions import Expression, ExpressionError
 from .reading import Before, Read, Reading, Section
 
 Count = Annotated[int, rules.Number(minimum=1, whole=True)]
@@ -34,17 +35,10 @@ Seed = Annotated[int, rules.Number(minimum=0, whole=True)]
 Whole = Annotated[int, rules.Number(whole=True)]
 
 
-def ascending(pair: tuple[float, float]) -> tuple[float, float]:
-    """`pair`; raises ValueError unless the first number is the smaller one."""
-    if not pair[0] < pair[1]:
-        raise ValueError(f"({pair[0]:g}, {pair[1]:g}) is not a range; the first value must be the smaller one")
-    return pair
-
-
-def not_empty(value: Any, least: int = 1) -> Any:
-    """A list or table; raises ValueError if it has fewer than `least` values."""
-    if len(value) < least:
-        raise ValueError(f"too few values: expected at least {least}, got {len(value)}")
+def not_empty(value: Any) -> Any:
+    """A list or table; raises ValueError if it is empty."""
+    if not value:
+        raise ValueError("is empty; give one or more")
     return value
 
 
@@ -61,13 +55,7 @@ def different_names(have: str) -> Callable[[Any], Any]:
     return rule
 
 
-def _different(names):
-    if len(set(names)) < len(names):
-        raise ValueError("a variable is named twice; leave one out")
-    return names
-
-
-VariableNames = Annotated[tuple[str, ...], not_empty, _different]  # known: variables.py
+VariableNames = Annotated[tuple[str, ...], rules.Names()]  # known: variables.py
 
 # Floats in SI units; files may give them in other units of the same dimension.
 PositiveNumber = Annotated[float, rules.Number(above=0.0)]
@@ -78,7 +66,7 @@ NonNegativeMetres = Annotated[float, rules.Number(units="m", minimum=0.0)]
 Seconds = Annotated[float, rules.Number(units="s")]
 PositiveSeconds = Annotated[float, rules.Number(units="s", above=0.0)]
 NonNegativeSeconds = Annotated[float, rules.Number(units="s", minimum=0.0)]
-RangeOfSeconds = Annotated[tuple[Seconds, Seconds], ascending]
+RangeOfSeconds = Annotated[tuple[Seconds, Seconds], rules.Pair("s", "(first, last)", ascending=True)]
 Degrees = Annotated[float, rules.Number(units="degree")]
 AnyCoordinate = Annotated[Coordinate, rules.Number(units=rules.COORDINATES)]
 PositiveCoordinate = Annotated[Coordinate, rules.Number(units=rules.COORDINATES, above=0.0)]
@@ -90,7 +78,7 @@ def _names(value):
     return [str(x) if type(x) is int else x for x in (value if isinstance(value, (list, tuple)) else (value,))]
 
 
-Names = Annotated[tuple[str, ...], Before(_names), not_empty]
+Names = Annotated[tuple[str, ...], Before(_names), rules.Names()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,13 +97,13 @@ class Formula:
         """A float, an Expression, or a tuple of them; raises ValueError for anything else."""
         if not (self.several and isinstance(value, (list, tuple))):
             return self._one(value)
-        return tuple((read_number(self.rule, x) if self.several == "numbers" else self._one(x)) for x in value)
+        return tuple((self.rule.read(x) if self.several == "numbers" else self._one(x)) for x in value)
 
     def _one(self, value):
         if isinstance(value, Expression):
             return value
         try:
-            return read_number(self.rule, value)
+            return self.rule.read(value)
         except QuantityError:
             if not isinstance(value, str):
                 raise
@@ -224,16 +212,10 @@ Devices = Annotated[int | None, Read(_devices)]
 
 
 def _sides(value):
-    value = list(SIDES) if value == "all" else [value] if isinstance(value, str) else value
-    if isinstance(value, (list, tuple)):
-        if not value:
-            raise ValueError(f"no side is named; give some of {', '.join(SIDES)}, or leave the whole entry out")
-        if len(set(map(str, value))) < len(value):
-            raise ValueError("a side is named twice")
-    return value
+    return list(SIDES) if value == "all" else [value] if isinstance(value, str) else value
 
 
-Sides = Annotated[tuple[Literal[SIDES], ...], Before(_sides)]  # pyright: ignore[reportInvalidTypeForm]
+Sides = Annotated[tuple[Literal[SIDES], ...], Before(_sides), rules.Sides()]  # pyright: ignore[reportInvalidTypeForm]
 
 
 LARGEST_WHOLE_GRID = 2**24  # the most cells on which one process evaluates formulas

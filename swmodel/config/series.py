@@ -47,7 +47,7 @@ from ..forcing.constituents import distinct
 from ..forcing.file_records import FileRecords, is_gridded
 from ..forcing.harmonic_files import atlas_constants, atlas_entries, harmonic_constants
 from ..forcing.records import FunctionOfTime, RecordsInTime
-from ..forcing.tides import Tide
+from ..forcing.tides import RULES, Tide
 from ..forcing.waves import CnoidalWave, Record, SolitaryWave
 from ..observed.series_files import check_series_units, is_table, read_series
 from .expressions import Expression
@@ -73,7 +73,7 @@ from .sections import (
 
 LAGS = Formula(Number(units="degree"), "numbers")
 Listed = float | Expression | tuple[float, ...]
-Latitude = Annotated[float, Number(minimum=-90.0, maximum=90.0)]
+Latitude = Annotated[float, RULES["latitude"].of_files()]
 Pressure = Annotated[float, Number(units="Pa", minimum=0.0, maximum=1.2e5)]
 
 

@@ -14,6 +14,7 @@ from ..adjoint.controls.transforms import Transformed
 from ..adjoint.costs.costs import Cost, tile_cost
 from ..adjoint.costs.readers import grids_of, on_outermost
 from ..errors import ConfigError
+from ..fields.parameters import Number
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
@@ -24,7 +25,6 @@ from ..stepping.explicit import TimeStepper
 from . import Draft, Experiment
 from .adjoint import Adjoint, known_controls
 from .assembly import Assembly
-from .expressions import QuantityError, quantity
 from .inversion import Inversion
 from .observed import check_places, check_withheld, placed, truth_of
 from .scenario import Run
@@ -212,10 +212,8 @@ def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float
     for name, value in section.amplitude.items():
         unit = "" if "/" in units[name] or units[name] == "1" else units[name]
         try:
-            found[name] = quantity(value, unit)
-            if not found[name] > 0:
-                mistakes.append(f"amplitude of {name!r}: must be greater than 0, got {value!r}")
-        except QuantityError as error:
+            found[name] = Number(units=unit, above=0.0).read(value)
+        except ValueError as error:
             mistakes.append(f"amplitude of {name!r}: {error}")
     if mistakes:
         raise ConfigError(mistakes)

@@ -29,8 +29,8 @@ from typing import ClassVar, cast
 
 import jax.numpy as jnp
 
-from ..errors import ConfigError
 from ..fields.field import Scalar, pointwise
+from ..fields.parameters import Number, Part, check_fields, declared
 from ..fields.state import State, as_tile_field, like, pytree
 from .clock import Time
 from .conserving_flow import ConservingFlow
@@ -53,20 +53,15 @@ class MomentumConserving(EnergyConserving):
         damping: 1 damps unresolved scales as an upwind scheme does; 0 leaves the damping out [1].
     """
 
-    limiter: Limiter = MonotonizedCentral()
-    damping: float = 1.0
+    limiter: Limiter = declared(Part(("steepness",), "MonotonizedCentral()"), default=MonotonizedCentral())
+    damping: float = declared(Number(minimum=0.0, maximum=1.0), default=1.0)
 
     references = "Stelling and Duinmeijer (2003), doi:10.1002/fld.537"
     conserves_momentum: ClassVar[bool] = True
     has_kinks: ClassVar[bool] = True
 
     def __post_init__(self):
-        if not isinstance(self.limiter, Limiter):
-            raise ConfigError(
-                f"MomentumConserving: limiter = {self.limiter!r} is not a limiter; give one, as MonotonizedCentral()."
-            )
-        if isinstance(self.damping, bool) or not isinstance(self.damping, (int, float)) or not 0 <= self.damping <= 1:
-            raise ConfigError(f"MomentumConserving: damping = {self.damping!r} is not a number; give one from 0 to 1.")
+        check_fields(self)
 
     @property
     def wave_damping(self) -> float:

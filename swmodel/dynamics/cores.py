@@ -30,8 +30,8 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..fields.field import Field, difference_x, difference_y
-from ..fields.parameters import check_fields, parameter
-from ..fields.parts import snake_case
+from ..fields.parameters import parameter
+from ..fields.parts import ModelPart, snake_case
 from ..fields.state import State, fields_of, pytree, replace, static
 from ..grids.geometry import safe_inverse
 from ..grids.grid import SphericalGrid
@@ -66,7 +66,7 @@ def named_after(term: "Term") -> str:
     return snake_case(type(term).__name__)
 
 
-class Discretisation(abc.ABC):
+class Discretisation(ModelPart, abc.ABC):
     """The base class of cores: a pytree whose leaves are parameters.
 
     Attributes:
@@ -75,12 +75,10 @@ class Discretisation(abc.ABC):
         steps_layers: whether it can step several layers.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
         dissipation: names of the parts of its tendency by which it dissipates energy itself.
-        references: the literature that files of a run cite for it, or None.
     """
 
     halos: ClassVar[bool] = True
     steps_layers: ClassVar[bool] = False
-    references: ClassVar[str | None] = None
     dissipation: Any = ()
     waves: Any = 2.0
     advection: Any = 1.0
@@ -242,9 +240,6 @@ class FilteredDifferences(Discretisation):
 
     halos = False
     references = "Arakawa and Lamb (1977), doi:10.1016/B978-0-12-460817-7.50009-4"
-
-    def __post_init__(self):
-        check_fields(self)
 
     def on_tile(self, model: Model) -> Self:
         grid = model.grid

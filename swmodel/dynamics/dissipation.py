@@ -22,8 +22,7 @@ whole cell, times `factor` [1]. It is 0 with free slip, and 2 with no slip (the 
 """
 
 import abc
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +32,7 @@ from jax.core import Tracer
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Scalar, Value, difference_x, difference_y, mean_xy, to_u, to_v
 from ..fields.parameters import parameter
+from ..fields.parts import ModelPart
 from ..fields.state import pytree
 from .clock import Time
 from .domain import Model
@@ -53,6 +53,7 @@ __all__ = [
     "ManningDrag",
     "NoSlip",
     "QuadraticDrag",
+    "Slip",
     "biharmonic_force",
     "damping_after",
     "speed_after_drag",
@@ -61,15 +62,23 @@ __all__ = [
 ]
 
 
-@dataclasses.dataclass(frozen=True)
-class FreeSlip:
+class Slip(ModelPart):
+    """The base class of conditions along coasts and walls.
+
+    Attributes:
+        factor: of the vorticity there, as if the velocity fell to 0 over a whole cell: 0 slips freely, 2 does not [1].
+    """
+
+    factor: ClassVar[float] = 0.0
+
+
+@pytree
+class FreeSlip(Slip):
     """No stress and no vorticity at coasts and walls."""
 
-    factor = 0.0
 
-
-@dataclasses.dataclass(frozen=True)
-class NoSlip:
+@pytree
+class NoSlip(Slip):
     """The velocity along coasts and walls is zero at them."""
 
     factor = 2.0

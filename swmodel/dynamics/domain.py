@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..grids.subgrid import FineBed
     from .boundaries import OpenBoundary
     from .cores import Discretisation
-    from .dissipation import FreeSlip, NoSlip
+    from .dissipation import Slip
     from .layers import Layers
     from .momentum import Coriolis, VorticityFlux
     from .system import System
@@ -168,7 +168,7 @@ class Model:
     momentum: "VorticityFlux"
     coriolis_form: "VorticityFlux | None"
     linear: bool
-    side: "FreeSlip | NoSlip"
+    side: "Slip"
     core: "Discretisation"
     wetting: "WettingDrying | None"
     film: float | None

@@ -26,7 +26,6 @@ from ..fields.field import AbstractField, Axis, Scalar, pointwise
 from ..fields.methods import Named
 
 __all__ = [
-    "LIMITERS",
     "Limiter",
     "MinMod",
     "VanLeer",
@@ -139,15 +138,6 @@ class Superbee(Limiter):
     def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
         one, other = _smallest(2.0 * a, b), _smallest(a, 2.0 * b)
         return jnp.where(jnp.abs(one) > jnp.abs(other), one, other)
-
-
-LIMITERS = {  # as experiment files call them
-    "van_leer": VanLeer,
-    "min_mod": MinMod,
-    "monotonized_central": MonotonizedCentral,
-    "koren": Koren,
-    "superbee": Superbee,
-}
 
 
 def upstream(transport: AbstractField, low: AbstractField, high: AbstractField) -> AbstractField:

@@ -8,6 +8,8 @@
 
 Rules raise ConfigError for values that are certainly wrong. Tracers, tile arrays, Fields and other objects that a
 program uses in place of a number are accepted, and JAX rebuilds pytrees without checking again (state.py).
+
+The keys of experiment files have the same rules, which `read` values, as "5 day" (config/reading.py), and messages.
 """
 
 import collections.abc
@@ -18,13 +20,13 @@ import itertools
 import math
 import numbers
 import os
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, ended, nearest
 from ..runtime.paths import expanded
-from ..units import as_product
+from ..units import Coordinate, as_product, coordinate, quantity
 
 SMALLEST, LARGEST = 1e-30, 1e30  # the range of single precision, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
@@ -35,8 +37,13 @@ RECORDS = ", an (ny, nx) array or time records"
 
 
 def refuse(who: str, name: str, value: object, why: str, remedy: str) -> NoReturn:
-    """Raise ConfigError with one sentence: the argument and its value, why it is wrong, and the remedy."""
-    raise ConfigError(f"{who}: {name} = {shown(value)} {why}; give {remedy}.")
+    """Raise ConfigError with one sentence: the argument (without `who`, no name), its value, why not, and a remedy."""
+    _refuse(who, name, value, f"{why}; give {remedy}")
+
+
+def _refuse(who, name, value, why) -> NoReturn:
+    text = f"{shown(value)} {why}"
+    raise ConfigError(ended(f"{who}: {name} = {text}") if who else text)
 
 
 def shown(value: object) -> str:
@@ -71,8 +78,18 @@ class Rule:
         raise NotImplementedError
 
 
+class ReadRule(Rule):
+    """The base class of rules that read the values of files."""
+
+    def read(self, value: Any, reading: object = None) -> Any:
+        """The value that a file has for it, in the units of the rule; raises ValueError if it breaks the rule."""
+        value = value.strip() if isinstance(value, str) else value
+        self.check("", "", value)
+        return value
+
+
 @dataclasses.dataclass(frozen=True)
-class Number(Rule):
+class Number(ReadRule):
     """The rule of a real number; with a C-grid `position` also of a function of (x, y), an array or time records.
 
     Args:
@@ -100,6 +117,24 @@ class Number(Rule):
     doc: str = ""
     halo: bool = True
     differentiable: bool = True
+
+    def read(self, value: Any, reading: object = None) -> Any:
+        """The number of a file; text is a quantity, in units of the same dimension."""
+        if self.whole and type(value) is not int:
+            refuse("", "", value, "is not a whole number", self.wanted())
+        if isinstance(value, str):
+            unit = "" if self.units == "1" else self.units
+            value = coordinate(value) if unit == COORDINATES else quantity(value, unit)
+        elif isinstance(value, bool) or not isinstance(value, (int, float)):
+            refuse("", "", value, "is not a number", self.wanted())
+        self._check("", "", value)
+        if self.whole or isinstance(value, Coordinate):
+            return value
+        return Coordinate(value) if self.units == COORDINATES else float(value)
+
+    def of_files(self) -> "Number":
+        """The rule of one number that a file has for it."""
+        return dataclasses.replace(self, position=None, optional=False)
 
     def _check(self, who, name, value):
         if isinstance(value, (list, tuple)) and self.position is not None:
@@ -129,17 +164,16 @@ class Number(Rule):
                 refuse(who, f"{name}, somewhere,", extreme.item(), why, self.wanted())
 
     def _check_number(self, who, name, value):
+        why = self.outside(value)
         if self.whole and abs(value) > MOST:
-            refuse(who, name, value, f"is over {MOST:,}", self.wanted())
-        if self.whole and not (math.isfinite(value) and int(value) == value):
-            refuse(who, name, value, "is not a whole number", self.wanted())
-        if not self.whole and not (abs(value) < math.inf):
-            refuse(who, name, value, "is not a finite number", self.wanted())
-        if not self.whole and abs(value) > LARGEST:
-            refuse(who, name, value, "is larger than single precision holds", self.wanted())
-        if not self.whole and 0 < abs(value) < SMALLEST:
-            refuse(who, name, value, "is smaller than single precision holds", self.wanted())
-        if why := self.outside(value):
+            why = f"is over {MOST:,}"
+        elif self.whole and not (math.isfinite(value) and int(value) == value):
+            why = "is not a whole number"
+        elif not abs(value) < math.inf:
+            why = "is not a finite number"
+        elif value and not self.whole and not SMALLEST <= abs(value) <= LARGEST:
+            why = f"is too {'large' if abs(value) > LARGEST else 'small'} for single precision"
+        if why:
             refuse(who, name, value, why, self.wanted())
 
     def outside(self, value: float) -> str | None:
@@ -181,24 +215,23 @@ def array_of(value: object) -> np.ndarray | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Flag(Rule):
+class Flag(ReadRule):
     """The rule of True or False; numbers are refused."""
 
     def _check(self, who, name, value):
         if not isinstance(value, (bool, np.bool_)):
-            refuse(who, name, value, "is neither True nor False", "one of them" + ", or None" * self.optional)
+            refuse(who, name, value, "is neither true nor false", "one of them" + ", or None" * self.optional)
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """The rule of one of several names."""
+class Choice(ReadRule):
+    """The rule of one of several names, or other values."""
 
     choices: tuple
 
     def check(self, who: str, name: str, value: object) -> None:
-        if not isinstance(value, (str, type(None))) or value not in self.choices:
-            known = ", ".join(map(repr, self.choices))
-            refuse(who, name, value, f"is not one of {known}", "one of these")
+        if not any(type(value) is type(choice) and value == choice for choice in self.choices):
+            _refuse(who, name, value, f"is unknown; {nearest(value, self.choices)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,10 +248,10 @@ class Precision:
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
+class Text(ReadRule):
     """The rule of text."""
 
-    def check(self, who: str, name: str, value: object) -> None:
+    def _check(self, who, name, value):
         if not isinstance(value, str):
             refuse(who, name, value, "is not text", "some in quotes")
 
@@ -252,6 +285,11 @@ class Pair(Rule):
         if self.ascending and not low < high:
             refuse(who, name, value, "is not a range", f"{remedy}, the smaller one first")
 
+    @property
+    def each(self) -> Number:
+        """The rule of each of them, up to their order."""
+        return Number(units=self.units)
+
 
 POINT = Pair(COORDINATES, "(x, y)")
 
@@ -278,11 +316,11 @@ class NumberForEach(Rule):
     @property
     def each(self) -> Number:
         """The rule of each of them."""
-        return Number(None, self.units, above=self.above, minimum=self.minimum)
+        return Number(units=self.units, above=self.above, minimum=self.minimum)
 
     def _check(self, who, name, value):
         value = self.tuple_of(value) if self.alone else value
-        remedy = f"a tuple of {self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
+        remedy = f"{self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
         if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
             refuse(who, name, value, "is not a tuple of numbers", remedy)
         if len(value) < self.least:
@@ -370,31 +408,29 @@ class FileName(Rule):
 
 
 @dataclasses.dataclass(frozen=True)
-class Names:
-    """The rule of one or more names, each given once. `read` checks those of a file, and returns them."""
+class Names(Rule):
+    """The rule of one or more names, each given once."""
 
-    read: ClassVar[collections.abc.Callable | None] = None
-
-    def check(self, who: str, name: str, value: object) -> None:
+    def _check(self, who, name, value):
         if isinstance(value, str) or not isinstance(value, collections.abc.Collection):
-            refuse(who, name, value, "is not a tuple of names", "one, as ('eta', 'u')")
+            refuse(who, name, value, "is not a tuple of names", "some, as 'eta' and 'u'")
         for each in value:
             if not isinstance(each, str):
-                refuse(who, name, value, f"holds {shown(each)}, which is not a name", "names, as ('eta', 'u')")
+                refuse(who, name, value, f"holds {shown(each)}, which is not a name", "names, as 'eta' and 'u'")
         if not value:
-            refuse(who, name, value, "holds no name", "one or more, as ('eta', 'u')")
+            refuse(who, name, value, "holds no name", "one or more, as 'eta' and 'u'")
         if twice := [each for each, count in collections.Counter(value).items() if count > 1]:
             refuse(who, name, value, f"holds {shown(twice[0])} more than once", "each name once")
 
 
 @dataclasses.dataclass(frozen=True)
-class Sides:
+class Sides(Rule):
     """The rule of one or more sides of the domain."""
 
-    def check(self, who: str, name: str, value: object) -> None:
+    def _check(self, who, name, value):
         sides = self.tuple_of(value)
-        if not sides or any(side not in SIDES for side in sides):
-            raise ConfigError(f"{who}: {name} = {sides} are not among {', '.join(SIDES)}; name one or more of these.")
+        if not sides or any(side not in SIDES for side in sides) or len(set(sides)) < len(sides):
+            refuse(who, name, sides, f"are not among {', '.join(SIDES)}", "one or more of these, each once")
 
     @staticmethod
     def tuple_of(value: Any) -> tuple:
@@ -514,3 +550,11 @@ def check_arguments(who: str, rules: dict, values: dict) -> None:
     for name, rule in rules.items():
         if name in values:
             rule.check(who, name, values[name])
+
+
+def quantity_of_option(option: str, text: str, unit: str) -> float:
+    """The value of a command-line option in `unit`; raises ConfigError, with the name of the option in its message."""
+    try:
+        return Number(units=unit).read(text)
+    except ValueError as error:
+        raise ConfigError(ended(f"{option}: {error}")) from error

@@ -34,7 +34,7 @@ from ..dynamics.layer import LayerFlow, gradient
 from ..dynamics.terms import Forcing, Series, TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Scalar, Value, to_u, to_v
-from ..fields.parameters import Number, array_of, check_arguments, declared, parameter, refuse
+from ..fields.parameters import Number, ReadRule, array_of, check_arguments, declared, parameter, refuse
 from ..fields.state import pytree, replace, static
 from .wind_laws import WindLaw, drag_law
 
@@ -59,10 +59,10 @@ def of_water() -> Any:
     return parameter(None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water")
 
 
-class DragLaw:
+class DragLaw(ReadRule):
     """The rule of a parameter that is a wind law."""
 
-    def check(self, who: str, name: str, value: object) -> None:
+    def _check(self, who, name, value):
         drag_law(who, value)
 
     def samples(self, law: WindLaw) -> tuple[float, ...]:

@@ -13,12 +13,13 @@ import numpy as np
 from ..defaults import AIR_DENSITY, WIND_DRAG
 from ..errors import DataError
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments, in_utc
-from ..grids.axes import check_units, decode, is_dataset, open_raw
+from ..grids.axes import decode, is_dataset, open_raw
 from ..grids.grid import Grid
 from ..grids.regrid import Records, field_records
 from ..grids.windows import Blocks, LazyRecords
 from ..grids.winds import fields_in, from_finest
 from ..runtime.signals import LOCK
+from ..units import check_units
 from .records import RecordsInTime
 from .wind_laws import wind_stress
 

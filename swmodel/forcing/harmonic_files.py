@@ -32,11 +32,11 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Sides
 from ..grids import axes
-from ..grids.axes import normalised_units
 from ..grids.grid import Grid
 from ..grids.remapping import filled, remapping
 from ..grids.windows import GridValues, along_side, cached, placed
 from ..runtime.formats import check_format
+from ..units import conversion
 from .constituents import canonical, distinct
 from .tides import LARGEST, MOST_DEGREES
 
@@ -44,12 +44,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 PARTS = ("hRe", "hIm", "URe", "UIm", "VRe", "VIm")  # of the complex amplitudes of TPXO
-PHASES = dict.fromkeys(("degree", "degrees", "deg"), 1.0) | axes.ANGLES  # [degrees]
-AMPLITUDES = {  # {units in the model: {units in a file: factor}}
-    "m": {"m": 1.0, "cm": 0.01, "mm": 0.001},
-    "m s-1": {"m s-1": 1.0, "cm s-1": 0.01, "mm s-1": 0.001},
-}
-TRANSPORTS = {"m2 s-1": 1.0, "cm2 s-1": 1e-4, "meter^2/s": 1.0, "centimeter^2/sec": 1e-4, "centimeter^2/s": 1e-4}
 
 
 def harmonic_constants(
@@ -201,9 +195,9 @@ class _Waves(GridValues):
         self.units, self.strip, self.is_complex = units, strip, entry.is_complex
         self.shape = strip.rows.stop - strip.rows.start, strip.columns.stop - strip.columns.start
         self.fields = [axes.rectilinear(data, name) for name in (*variables, entry.depth) if name]
-        sizes = TRANSPORTS if entry.depth else AMPLITUDES[units]
-        known = zip(variables, (sizes, sizes if entry.is_complex else PHASES), stated or ("", ""))
-        self.scales = [_scale(data, variable, kinds, otherwise) for variable, kinds, otherwise in known]
+        of_sizes = "m2 s-1" if entry.depth else units
+        known = zip(variables, (of_sizes, of_sizes if entry.is_complex else "degree"), stated or ("", ""))
+        self.scales = [_scale(data, *each) for each in known]
         for field, variable in zip(self.fields, variables):
             if field.ndim != 2:
                 raise DataError(f"{variable} has dimensions {field.dims}; select one level first, down to (y, x).")
@@ -261,16 +255,15 @@ class _Waves(GridValues):
         return self.strip.sign * wave
 
 
-def _scale(data, variable, known, stated):
-    """The factor of a variable's values, from its units in the file, or the `stated` ones."""
+def _scale(data, variable, wanted, stated):
+    """The factor of a variable's values to the units `wanted`, from its units in the file, or the `stated` ones."""
     units, who = str(data[variable].attrs.get("units", "")).strip() or stated, f"{variable} in {axes.label(data)}"
     if not units:
         raise DataError(f"{who} has no units; write them to the file, or state them by `units`, as ['cm', 'degree'].")
-    plain = normalised_units(re.sub(r"\s+gmt$", "", units.lower()))  # TPXO: degree GMT
-    scales = {normalised_units(name): factor for name, factor in known.items()}
-    if plain not in scales:
-        raise DataError(f"{who} is in {units!r}; give it in {next(iter(known))!r}.")
-    return scales[plain]
+    scale = conversion(re.sub(r"\s+gmt$", "", units.lower()), wanted)  # TPXO: degree GMT
+    if scale is None:
+        raise DataError(f"{who} is in {units!r}; give it in {wanted!r}.")
+    return scale
 
 
 # -- atlases ----------------------------------------------------------------------------------------------------------

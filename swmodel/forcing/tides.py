@@ -37,10 +37,10 @@ from .constituents import distinct, middle_latitude, nodal, periods
 
 LARGEST = {"m": 20.0, "m s-1": 20.0}  # more than any amplitude of a constituent; the highest are 6 m and 5 m s-1
 MOST_DEGREES = 720.0  # of phase lags
-_RULES = {
+RULES = {
     "start": Moment(),
     "ramp": Number(None, "s", minimum=0.0),
-    "latitude": Number(None, "degrees", minimum=-90.0, maximum=90.0, optional=True),
+    "latitude": Number(None, "degree", minimum=-90.0, maximum=90.0, optional=True),
 }
 
 
@@ -106,7 +106,7 @@ class Tide:
     dated_by = "tide"
 
     def __post_init__(self) -> None:
-        check_arguments("Tide", _RULES, vars(self))
+        check_arguments("Tide", RULES, vars(self))
         if not isinstance(self.constituents, Mapping) or not self.constituents:
             raise ConfigError("Tide: constituents must be named; give them as {'M2': (amplitude, phase in degrees)}.")
         for name, pair in self.constituents.items():

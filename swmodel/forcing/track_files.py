@@ -29,8 +29,8 @@ import numpy as np
 
 from ..errors import DataError
 from ..fields.parameters import in_utc
-from ..grids.axes import check_units
 from ..runtime.formats import check_format, read_csv
+from ..units import check_units
 from .wind_laws import KNOT
 
 MILE = 1852.0  # [m], of the sea
@@ -308,7 +308,7 @@ def _ibtracs_csv(path, storm):
             lower = str(name).lower()
             quantity = "rmw" if lower.endswith(tuple(OF_QUADRANTS)) else lower.rpartition("_")[2]
             if quantity in UNITS and isinstance(stated, str) and (units := stated.strip()):
-                check_units(f"{name} in {path}", units.replace("kts", "knots").replace("mb", "hPa"), UNITS[quantity])
+                check_units(f"{name} in {path}", units, UNITS[quantity])
         for row in reader:
             known.setdefault(row["SID"], row["NAME"])
             if wanted in (None, row["SID"].upper(), row["NAME"].upper()):

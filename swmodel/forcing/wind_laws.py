@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..defaults import AIR_DENSITY, WIND_DRAG
-from ..errors import ConfigError
+from ..fields.parameters import refuse
 
 WindLaw = Callable[[Any], Any]
 
@@ -92,10 +92,8 @@ def drag_law(who: str, law: object) -> WindLaw:
         return law
     if isinstance(law, (int, float, np.floating)) and not isinstance(law, bool) and 0 < law < 0.1:
         return lambda speed: float(law) + 0.0 * speed
-    raise ConfigError(
-        f"{who}: drag = {law!r} is no wind law; give {', '.join(map(repr, DRAG_LAWS))}, a coefficient below 0.1, or a "
-        "function of the wind speed in m s-1."
-    )
+    of_python = ", or a function of the wind speed in m s-1" if who else ""
+    refuse(who, "drag", law, "is no wind law", f"{', '.join(map(repr, DRAG_LAWS))}, a coefficient below 0.1{of_python}")
 
 
 def wind_stress(

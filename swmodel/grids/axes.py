@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,6 +19,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..runtime.formats import check_format
+from ..units import conversion
 from .rasters import as_xarray, open_raster
 
 if TYPE_CHECKING:
@@ -27,40 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from .stored import StoredDataset
-
-SYMBOL = r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?"  # of units, with its exponent
-METRES = {"m": "", "cm": "centi", "mm": "milli", "km": "kilo"}
-SYMBOLS = {
-    **{f"{prefix}{metre}": unit for unit, prefix in METRES.items() for metre in ("metre", "metres", "meter", "meters")},
-    **dict.fromkeys(("second", "seconds", "sec"), "s"),
-    **dict.fromkeys(("pascal", "pascals"), "Pa"),
-    **dict.fromkeys(("newton", "newtons"), "N"),
-    **dict.fromkeys(("degree", "degrees", "deg"), "degree"),
-    **dict.fromkeys(("knot", "knots", "kt", "kts"), "knot"),
-    **dict.fromkeys(("millibar", "millibars", "mbar", "mb", "hectopascal", "hectopascals"), "hPa"),
-}
-
-
-def check_units(who: str, given_units: str, units: str) -> None:
-    """Raise DataError unless the units `given_units` of `who`, in a file, are the needed `units`, in any spelling."""
-    if normalised_units(given_units) != normalised_units(units):
-        raise DataError(f"{who} is in {given_units!r}, and must be in {units!r}; convert its values and its units.")
-
-
-def normalised_units(units: str) -> tuple[tuple[str, int], ...]:
-    """Units as a sorted tuple of (symbol, exponent): those of "m/s", "m s-1" and "metre second**-1" are the same.
-
-    A factor other than 1, as in "0.01 m", is one more symbol.
-    """
-    powers: dict[str, int] = {}
-    units = re.sub(r"_(east|north|e|n)$", "", units.strip().lower()) if "degree" in units.lower() else units
-    factor = re.sub(r"[\s*.()]", "", re.sub(SYMBOL, "", units))
-    powers |= {} if factor in ("", "1") else {factor: 1}
-    for slash, symbol, power in re.findall(SYMBOL, units):
-        unit = str(SYMBOLS.get(symbol.lower(), symbol))
-        powers[unit] = powers.get(unit, 0) + int(power or 1) * (-1 if slash else 1)
-    return tuple(sorted((symbol, power) for symbol, power in powers.items() if power))
-
 
 Gridded: TypeAlias = "str | os.PathLike | xr.DataArray"  # a file, or what was read from one
 
@@ -71,10 +37,6 @@ _DEGREES = {
 _GEOGRAPHIC_NAMES = {
     "x": ("lon", "longitude", "nav_lon", "long", "lons", "longitudes"),
     "y": ("lat", "latitude", "nav_lat", "lats", "latitudes"),
-}
-ANGLES = {  # [degrees]
-    **dict.fromkeys(("radian", "radians", "rad"), 180.0 / np.pi),
-    **dict.fromkeys(("arcmin", "arcminute", "arcminutes", "arc_minute", "arc_minutes"), 1.0 / 60.0),
 }
 _GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
 
@@ -162,12 +124,12 @@ def _axis_units(name, attrs, letter):
     names = name.lower(), str(attrs.get("long_name", "")).lower(), attrs.get("standard_name")
     if (
         units.startswith("degree")
-        or units in ANGLES
+        or conversion(units, "degree")
         or names[0] in _GEOGRAPHIC_NAMES[letter]
         or _GEOGRAPHIC[letter] in names[1:]
     ):
         return "degrees"
-    return "m" if units in ("m", "metre", "metres", "meter", "meters", "km") else ""
+    return "m" if conversion(units, "m") else ""
 
 
 def _one_dimensional(coordinate):
@@ -178,7 +140,7 @@ def _one_dimensional(coordinate):
     """
     values = np.asarray(coordinate.values, dtype=np.float64)
     units = str(coordinate.attrs.get("units", "")).lower()
-    values = (1000.0 if units == "km" else ANGLES.get(units, 1.0)) * values
+    values = (conversion(units, "degree") or conversion(units, "m") or 1.0) * values
     if values.ndim == 1:
         return coordinate.dims[0], values
     for axis in (0, 1):

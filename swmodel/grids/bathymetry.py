@@ -33,8 +33,9 @@ from typing import Any
 
 import numpy as np
 
-from ..defaults import GRAVITY, SOUND_SPEEDS
+from ..defaults import GRAVITY
 from ..errors import ConfigError, DataError
+from ..fields.parameters import Number
 from ..parallel.communicator import Communicator
 from ..parallel.serial import SerialCommunicator
 from .axes import Gridded, is_data_array, label
@@ -43,6 +44,8 @@ from .grid import Grid
 from .patches import DOUBTFUL, Layer, Patch, layers_of, overlay
 from .water import survey, without
 from .windows import BlockCache, CachedValues, FieldLike, GridValues, Stored, grid_values
+
+SOUND_SPEED = Number(units="m s-1", minimum=1000.0, maximum=2000.0, hint=", as of sea water")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,11 +115,8 @@ class SeaFloor:
     ):
         if not minimum_depth >= 0:
             raise ConfigError(f"minimum_depth = {minimum_depth} is not a depth; give 0 or more metres.")
-        if sound_speed is not None and not SOUND_SPEEDS[0] <= sound_speed <= SOUND_SPEEDS[1]:
-            raise ConfigError(
-                f"sound_speed = {sound_speed} is not that of sea water, about 1500 m/s; give {SOUND_SPEEDS[0]:g} to "
-                f"{SOUND_SPEEDS[1]:g} m/s."
-            )
+        if sound_speed is not None:
+            SOUND_SPEED.check("SeaFloor", "sound_speed", sound_speed)
         self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes
         self.sound_speed, self.file = sound_speed, file
         self.notes, self.report, self._nowhere, self.is_surveyed = tuple(notes), (), nowhere, False

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import DataError
 from ..fields.parameters import in_utc
 from ..runtime.formats import Table, check_format, is_date, read_csv
-from .axes import check_units
+from ..units import check_units
 from .regrid import seconds_of_dates
 
 TIME, ELEVATION = "time_s", "elevation_m"

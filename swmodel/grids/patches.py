@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError, DataError
+from ..fields.parameters import Choice, Number, Text, check_fields, declared
 from .axes import is_data_array
 from .elevation import coarsened, elevation_in, open_elevation
 from .grid import Grid
@@ -43,11 +44,22 @@ class Patch:
     """
 
     file: Any
-    variable: str | None = None
-    positive: str | None = None
-    datum: float = 0.0
-    land_datum: float = 0.0
-    coarsen: int = 1
+    variable: str | None = declared(
+        Text(optional=True), default=None, doc="its name in the file; found by its metadata unless given"
+    )
+    positive: str | None = declared(
+        Choice(("up", "down", None)), default=None, doc="elevation or depth, where the file does not say"
+    )
+    datum: float = declared(
+        Number(units="m"), default=0.0, doc="level of the water at rest, above the zero of the file"
+    )
+    land_datum: float = declared(
+        Number(units="m"), default=0.0, doc="zero of the file's heights of land, above that of its depths"
+    )
+    coarsen: int = declared(Number(minimum=1, whole=True), default=1, doc="read every n-th node along each axis")
+
+    def __post_init__(self):
+        check_fields(self)
 
     def elevation(self, grid: Grid, masked: bool, positive: str | None = None) -> Any:
         """The elevation on axes of its file; `positive` is used unless the patch has its own."""

@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..fields.parameters import Number
 from .grid import Grid
 from .windows import Blocks, GridValues, cached
 
 LINES = 20  # of the table of a cell
-FINEST = 16  # the largest ratio
+RATIO = Number(minimum=2, maximum=16, whole=True)  # of fine cells along the side of a cell
 
 
 def line_shares(ratio: int) -> tuple[float, ...]:
@@ -40,12 +40,9 @@ def finer(grid: Grid, ratio: int) -> Grid:
     """The grid of the fine cells.
 
     Raises:
-        ConfigError: for a ratio that is not a whole number from 2 to FINEST.
+        ConfigError: for a ratio that RATIO does not allow.
     """
-    if isinstance(ratio, bool) or ratio != int(ratio) or not 2 <= ratio <= FINEST:
-        raise ConfigError(
-            f"subgrid = {ratio!r}: give the fine cells along the side of a cell, a number of 2 to {FINEST}."
-        )
+    RATIO.check("topography", "subgrid", ratio)
     return dataclasses.replace(grid, nx=grid.nx * int(ratio), ny=grid.ny * int(ratio))  # type: ignore[type-var]
 
 

@@ -143,9 +143,9 @@ def topography_of(section: Any, grid: Grid, mask: Any = None, masked: bool = Tru
     wet, masked = None if mask is None else _mask_on(mask, grid), masked and mask is None
     if section.type != "file":
         return _made(section.depth, grid, (0.0, 0.0), section.subgrid, wet)
-    patches = [Patch(**each.elevations()) for each in section.patches]
+    patches = [each.build() for each in section.patches]
     options: dict[str, Any] = {"method": section.method, "patches": patches, "margin": section.margin, "masked": masked}
-    return _made(Patch(**section.elevations()), grid, (0.0, 0.0), section.subgrid, wet, **options)
+    return _made(section.build(), grid, (0.0, 0.0), section.subgrid, wet, **options)
 
 
 def _made(source, grid, levels, subgrid, wet, **options):

@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import DataError
 from ..runtime.formats import format_of
 from ..runtime.signals import LOCK
-from .axes import normalised_units
+from ..units import conversion
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -140,7 +140,7 @@ def _of_groups(path):
             one.rename({str(name): f"{group}/{name}" for name in {*map(str, one.variables), *map(str, one.dims)}})
         )
         for variable in parts[-1].data_vars.values():
-            if normalised_units(str(variable.attrs.get("units", ""))) == (("hPa", 1),):  # as documented; read lazily
+            if conversion(str(variable.attrs.get("units", "")), "Pa") == 100.0:  # as documented; read lazily
                 packing = {
                     key: 100.0 * variable.attrs.get(key, x) for key, x in (("scale_factor", 1.0), ("add_offset", 0.0))
                 }

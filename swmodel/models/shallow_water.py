@@ -12,7 +12,7 @@ from .. import elliptic
 from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import Discretisation, FiniteDifferences
-from ..dynamics.dissipation import FreeSlip, NoSlip
+from ..dynamics.dissipation import FreeSlip, Slip
 from ..dynamics.domain import DepthLike, Domain, Model, floor_of
 from ..dynamics.layers import Layers
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
@@ -106,7 +106,7 @@ class ShallowWater(Model):
         boundaries: Term | OpenBoundary | Sequence[Term | OpenBoundary] = (),
         source: BottomMotion | None = None,
         linear: bool = False,
-        side: FreeSlip | NoSlip = FreeSlip(),
+        side: Slip = FreeSlip(),
         communicator: str | Communicator = "auto",
         layout: tuple[int, int] | None = None,
         engine: str = "auto",

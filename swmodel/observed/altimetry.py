@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..grids.axes import check_units
 from ..grids.regrid import seconds_of_dates
 from ..runtime.signals import LOCK
+from ..units import check_units
 
 
 @dataclasses.dataclass(frozen=True)

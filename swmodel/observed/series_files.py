@@ -14,10 +14,10 @@ from ..errors import DataError, nearest
 from ..fields.parameters import in_utc
 from ..forcing.waves import Record
 from ..grids import axes
-from ..grids.axes import check_units
 from ..grids.observed_tables import seconds_in
 from ..grids.regrid import calendar_of, first_date, seconds_since
 from ..runtime.formats import check_format, is_date, is_number, read_csv
+from ..units import check_units
 from .altimetry import READABLE as ALTIMETERS
 
 if TYPE_CHECKING:

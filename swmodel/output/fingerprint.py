@@ -31,7 +31,7 @@ import numpy as np
 from ..dynamics.clock import Moments
 from ..dynamics.domain import Model
 from ..dynamics.system import declared_fields
-from ..fields.methods import code_of
+from ..fields.methods import Named, code_of
 from ..fields.parts import name_of
 
 GROUPS = ("coast", "depth", "precision", "physics")  # "physics" holds all entries outside the other groups
@@ -71,7 +71,8 @@ def describe(part: Any) -> str:
     if isinstance(part, tuple | list):
         return f"({', '.join(map(describe, part))})"
     if not dataclasses.is_dataclass(part):
-        return type(part).__name__
+        code = code_of(type(part)) if isinstance(part, Named) else ""
+        return f"{type(part).__name__}(code={code})" if code else type(part).__name__
     values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
     texts = [f"{name}={describe(x)}" for name, x in values.items() if x is not None and np.ndim(x) == 0]
     texts += [f"code={code}"] if (code := code_of(type(part))) else []

@@ -17,35 +17,18 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError, DataError, suggestion
+from ..fields.parts import numbers_of
 from ..fields.state import replace
 from ..runtime.formats import check_format, read_csv
-from .fault import Fault, Source
+from .fault import Fault, Source, si_units, to_si
 from .regions import region_around
 from .sea_surface import SeaSurface
-from .slip_models import READERS, read_slip_model
+from .slip_models import NEEDED, READERS, read_slip_model
 
 __all__ = ["Fault", "SeaSurface", "Source", "read_source", "region_around"]
 
-_ANGLE = {"degrees": 1.0, "degree": 1.0, "deg": 1.0, "degrees_east": 1.0, "degrees_north": 1.0}
-_LENGTH = {"m": 1.0, "km": 1.0e3, "cm": 1.0e-2}
-_TIME = {"s": 1.0, "min": 60.0}
-_PRESSURE = {"Pa": 1.0, "GPa": 1.0e9, "dyn cm-2": 0.1}
-_UNITS = {
-    "longitude": _ANGLE | _LENGTH,
-    "latitude": _ANGLE | _LENGTH,
-    "depth": _LENGTH,
-    "length": _LENGTH,
-    "width": _LENGTH,
-    "strike": _ANGLE,
-    "dip": _ANGLE,
-    "rake": _ANGLE,
-    "slip": _LENGTH,
-    "onset": _TIME,
-    "rise_time": _TIME,
-    "rigidity": _PRESSURE,
-}
+NUMBERS = numbers_of(Fault)
 MOST_SLIP = 150.0  # [m] in a published slip model; the largest ones have about 80 m
-_REQUIRED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
 
 
 def read_source(path: str | os.PathLike, slips: Mapping[str, float] | None = None, **options: Any) -> Source:
@@ -114,7 +97,7 @@ def _combined(fault, names, slips):
         raise ConfigError(f"the file has {count} faults {repeated[0]!r}; give each a name of its own")
     at = [rows[name] for name in slips]
     slip = np.array([*slips.values()], float)
-    leaves = {name: np.asarray(getattr(fault, name)) for name in _UNITS}
+    leaves = {name: np.asarray(getattr(fault, name)) for name in NUMBERS}
     picked = {name: x[at] if x.ndim else x for name, x in leaves.items()}
     if picked["slip"].ndim == 2:  # windows keep their shares
         shares = picked["slip"] / np.maximum(picked["slip"].sum(axis=1, keepdims=True), np.finfo(float).tiny)
@@ -140,15 +123,15 @@ def _columns(rows: list[dict[str, str]], mistakes: list[str]) -> dict[str, tuple
     for header in dict.fromkeys(name for row in rows for name in row if name not in ("", "name", "reference")):
         match = re.fullmatch(r"(\w+?)(_\d+)?\s*(?:\[(.+)\])?", header)
         field, window, unit = match.groups() if match else (header, None, None)
-        if field not in _UNITS or (window and field != "slip"):
-            near = difflib.get_close_matches(field, [*_UNITS, "name", "reference"], 1, 0.0)[0]
+        if field not in NUMBERS or (window and field != "slip"):
+            near = difflib.get_close_matches(field, [*NUMBERS, "name", "reference"], 1, 0.0)[0]
             mistakes.append(f"column {header!r} is unknown; the nearest valid name is {near!r}.")
-        elif unit not in _UNITS[field]:
-            mistakes.append(f"column {header!r} needs a unit out of {', '.join(_UNITS[field])}: '{field} [...]'.")
+        elif (factor := to_si(field, unit or "")) is None:
+            mistakes.append(f"column {header!r} needs a unit, as '{field} [{si_units(field)[0]}]'.")
         else:
-            columns[header] = (field + (window or ""), _UNITS[field][unit])
+            columns[header] = (field + (window or ""), factor)
     fields = [re.sub(r"_\d+$", "", field) for field, _ in columns.values()]
-    mistakes += [f"the column {field!r} is missing." for field in _REQUIRED if field not in fields and not mistakes]
+    mistakes += [f"the column {field!r} is missing." for field in NEEDED if field not in fields and not mistakes]
     fields = [field for field, _ in columns.values()]
     mistakes += [f"the column {field!r} is there twice." for field in sorted(set(fields)) if fields.count(field) > 1]
     return columns

@@ -19,9 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from ..defaults import RIGIDITY
 from ..errors import ConfigError
+from ..fields.parameters import COORDINATES, Choice, Number, declared
+from ..fields.parts import numbers_of
 from ..fields.state import pytree, replace, static
 from ..grids.grid import EARTH_RADIUS
+from ..units import conversion
 
 REFERENCES = {  # where longitude, latitude and depth are meant: (share of the length along strike, width down dip)
     "centroid": (0.5, 0.5),
@@ -31,6 +35,7 @@ REFERENCES = {  # where longitude, latitude and depth are meant: (share of the l
     "bottom_corner": (0.0, 1.0),  # likewise; the origin of Okada (1985)
 }
 HISTORY = ("slip", "onset", "rise_time")
+RIGHT, REVERSED = ", to the right of the strike", ", and reverse it by a rake 180 degrees away"
 Degrees: TypeAlias = np.ndarray | jax.Array | float  # or metres, on a plane
 Numbers = Any  # a float, or an array (faults,); of the history also an array (faults, windows)
 
@@ -81,9 +86,23 @@ class Plane:
         return at[0] + east, at[1] + north
 
 
+@dataclasses.dataclass(frozen=True)
+class _NumberOfFaults(Number):
+    """The rule of a number of a Fault, or of an array of them; a Source checks those of all its faults at once."""
+
+    def check(self, who: str, name: str, value: object) -> None:
+        pass
+
+
+def _declared(units, doc, default=dataclasses.MISSING, **limits):
+    return declared(_NumberOfFaults(units=units, doc=doc, **limits), default=default)
+
+
 @pytree
 class Fault:
-    """A rectangle that slips, or several: numbers may be arrays (faults,), and of its history also (faults, windows).
+    """A rectangle that slips, or several.
+
+    Numbers may be arrays (faults,), and of its history also (faults, windows).
 
     Args:
         longitude, latitude: of the reference point [degrees] ([m] on a `Plane`).
@@ -99,19 +118,32 @@ class Fault:
         reference: one of REFERENCES.
     """
 
-    longitude: Numbers
-    latitude: Numbers
-    depth: Numbers
-    length: Numbers
-    width: Numbers
-    strike: Numbers
-    dip: Numbers
-    rake: Numbers
-    slip: Numbers
-    onset: Numbers = 0.0
-    rise_time: Numbers = 0.0
-    rigidity: Numbers = 4.0e10
-    reference: str = static(default="centroid")
+    longitude: Numbers = _declared(COORDINATES, "degrees; x [m] on a plane")
+    latitude: Numbers = _declared(COORDINATES, "of the reference point; y [m] on a plane")
+    depth: Numbers = _declared("m", "of the reference point", minimum=0.0)
+    length: Numbers = _declared("m", "along strike", above=0.0)
+    width: Numbers = _declared("m", "down dip", above=0.0)
+    strike: Numbers = _declared("degree", "clockwise from north")
+    dip: Numbers = _declared("degree", "from the horizontal", minimum=0.0, maximum=90.0, hint=RIGHT)
+    rake: Numbers = _declared("degree", "direction of slip in the fault's plane")
+    slip: Numbers = _declared("m", "of the hanging wall", minimum=0.0, hint=REVERSED)
+    onset: Numbers = _declared("s", "when slip begins", default=0.0)
+    rise_time: Numbers = _declared("s", "how long slip takes", minimum=0.0, default=0.0)
+    rigidity: Numbers = _declared("Pa", "of the rock, for the moment", above=0.0, default=RIGIDITY)
+    reference: str = declared(
+        Choice(tuple(REFERENCES)), default="centroid", static=True, doc="which point of the rectangle is given"
+    )
+
+
+def si_units(name: str) -> tuple[str, ...]:
+    """The SI units of a number of a Fault; of coordinates the degree, and the metre of a plane."""
+    units = numbers_of(Fault)[name].units
+    return ("degree", "m") if units == COORDINATES else (units,)
+
+
+def to_si(name: str, unit: str) -> float | None:
+    """The factor from a unit in a file to that of a number of a Fault; None for one of another dimension."""
+    return next((factor for each in si_units(name) if (factor := conversion(unit, each)) is not None), None)
 
 
 @pytree
@@ -183,35 +215,21 @@ def numpy_for(*values: object) -> Any:
 
 def _mistakes(fault):
     """The mistakes in a stacked Fault, a sentence each; traced numbers are not checked."""
-    if fault.reference not in REFERENCES:
-        return [f"reference = {fault.reference!r} is not one of {', '.join(REFERENCES)}."]
     if numpy_for(*_numbers(fault).values()) is jnp:
         return []
-    count, top = len(fault.depth), top_of(fault)
-    rules = [
-        (name, ~np.isfinite(value), "is not a number", "give a finite one") for name, value in _numbers(fault).items()
-    ] + [
-        ("slip", fault.slip < 0, "is negative", "reverse it by a rake 180 degrees away"),
-        ("rise_time", fault.rise_time < 0, "is negative", "give 0 s or more"),
-        ("dip", (fault.dip < 0) | (fault.dip > 90), "is not within 0 to 90 degrees", "dip to the right of the strike"),
-        ("rigidity", fault.rigidity <= 0, "is not positive", "give it in Pa, about 4e10"),
-        *[(name, getattr(fault, name) <= 0, "is not positive", "give it in m") for name in ("length", "width")],
-        (
-            "depth",
-            top < -1e-6 * fault.width,
-            "puts the upper edge above the sea floor",
-            [
-                f"make it {least:.0f} m or more, or check that it is the depth of the reference point, "
-                f"{fault.reference}"
-                for least in np.ceil(fault.depth - top)
-            ],
-        ),
+    mistakes = [
+        f"fault {i + 1}: {name} = {value:g} {why}; give {rule.wanted()}."
+        for name, rule in numbers_of(Fault).items()
+        for i, values in enumerate(getattr(fault, name))
+        for value in np.ravel(values)
+        if (why := rule.outside(value) if np.isfinite(value) else "is not a number")
     ]
-    return [
-        f"fault {i + 1}: {name} = {np.reshape(getattr(fault, name)[i], -1)[k]:g} {why}; "
-        f"{np.broadcast_to(remedy, count)[i]}."
-        for name, wrong, why, remedy in rules
-        for i, k in np.argwhere(np.reshape(wrong, (count, -1)))
+    top = top_of(fault)
+    return mistakes + [
+        f"fault {i + 1}: depth = {fault.depth[i]:g} puts the upper edge above the sea floor; make it "
+        f"{np.ceil(fault.depth[i] - top[i]):.0f} m or more, or check that it is the depth of the reference point, "
+        f"{fault.reference}."
+        for i in np.flatnonzero(top < -1e-6 * fault.width)
     ]
 
 

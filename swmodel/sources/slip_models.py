@@ -39,7 +39,7 @@ import numpy as np
 from ..defaults import RIGIDITY
 from ..errors import DataError
 from ..runtime.formats import Table, read_csv
-from .fault import AzimuthalEqualArea
+from .fault import AzimuthalEqualArea, Fault, si_units, to_si
 
 DEEPEST = 700.0  # [km] of earthquakes: greater depths are in metres
 
@@ -189,7 +189,7 @@ def _geojson(path: str, words: str) -> SlipModel:
             "rake: copy it again."
         ) from None
     unit = "km" if np.abs(corners[..., 2]).max() <= DEEPEST else "m"
-    corners[..., 2] = np.abs(corners[..., 2]) * UNITS[unit]
+    corners[..., 2] = np.abs(corners[..., 2]) * (to_si("depth", unit) or 1.0)
     called = {name: next((key for key in keys if key in rows[0]), None) for name, keys in OPTIONAL.items()}
     values = {name: np.array([float(row.get(key) or 0.0) for row in rows]) for name, key in called.items()}
     columns |= _rectangles(corners) | {"onset": values["onset"], "rise_time": values["rise"] + values["fall"]}
@@ -216,10 +216,9 @@ def _rectangles(corners):
 
 # -- tables whose columns have units ----------------------------------------------------------------------------------
 
-UNITS = {"km": 1e3, "m": 1.0, "cm": 1e-2, "s": 1.0, "min": 60.0, "pa": 1.0, "gpa": 1e9, "deg": 1.0, "degrees": 1.0}
 GEOCLAW = {"rupture_time": "onset", "mu": "rigidity"}
 UNLESS_GIVEN = {"length": 1e5, "width": 5e4, "rake": 90.0, "slip": 1.0, "rigidity": RIGIDITY}  # [m, degrees, Pa]
-NEEDED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
+NEEDED = tuple(field.name for field in dataclasses.fields(Fault) if field.default is dataclasses.MISSING)
 
 
 def _columns(table: Table, pattern: str) -> Iterator[tuple[str, str | None, np.ndarray]]:
@@ -240,9 +239,9 @@ def _geoclaw(path: str, words: str) -> SlipModel:
     table, columns, units = read_csv(path, inline_comments=True, formats=("subfaults",)), {}, []
     for name, unit, values in _columns(table, r"(\w+)\s*(?:\(\s*(\w+)\s*\))?"):
         unit = unit or _unit_of(name, values)
-        if unit not in UNITS:
-            raise DataError(f"{path} is {words} with the unit {unit!r} of {name}; give one of {', '.join(UNITS)}.")
-        columns[name] = values * UNITS[unit]
+        if (factor := to_si(name, unit)) is None:
+            raise DataError(f"{path} is {words} with the unit {unit!r} of {name}; give {' or '.join(si_units(name))}.")
+        columns[name] = values * factor
         units += [f"{name} in {unit}"] if name in ("depth", "length", "width", "slip") else []
     _check_complete(path, words, columns, NEEDED)
     references = set(table.texts("reference")) if "reference" in table.names else {"centroid"}
@@ -258,12 +257,14 @@ def _unit_of(name, values):
     largest = np.nanmax(np.abs(values), initial=0.0)
     if name in ("depth", "length", "width"):
         return "km" if largest < 1000.0 else "m"
-    return ("m" if largest <= 100.0 else "cm") if name == "slip" else "deg"
+    return ("m" if largest <= 100.0 else "cm") if name == "slip" else si_units(name)[0]
 
 
 def _sift(path: str, words: str) -> SlipModel:
     table = read_csv(path, formats=("sift",))
-    columns = {name: UNITS[unit or ""] * values for name, unit, values in _columns(table, r"(\w+?)_(deg|km|m)")}
+    columns = {
+        name: (to_si(name, unit or "") or 1.0) * values for name, unit, values in _columns(table, r"(\w+?)_(deg|km|m)")
+    }
     _check_complete(path, words, UNLESS_GIVEN | columns, NEEDED, ", as depth_km")
     columns = UNLESS_GIVEN | columns
     columns["depth"] = columns["depth"] + columns["width"] * np.sin(np.deg2rad(columns["dip"]))  # of the lower edge

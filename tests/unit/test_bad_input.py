@@ -433,8 +433,8 @@ def test_what_is_no_number_is_not_taken_for_one(refused, value):
 @pytest.mark.parametrize(
     "keys, says",
     [
-        ("[output.means]\nfields = []", "too few values"),
-        ('[output.means]\nfields = ["eta", "eta"]', "a variable is named twice"),
+        ("[output.means]\nfields = []", "holds no name; give one or more"),
+        ('[output.means]\nfields = ["eta", "eta"]', "holds 'eta' more than once; give each name once"),
         ('[output.means]\nfields = ["eta u", "u eta"]', "'u eta' is given twice; leave one out"),
         ('[output.means]\nfields = ["u dye"]', "'u dye' is not a field; give eta, u, v, thickness, speed, velocity_x,"),
         (

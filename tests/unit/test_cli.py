@@ -275,7 +275,7 @@ def test_what_a_core_does_not_do_is_told_before_a_run(case, command, verb, tmp_p
     [
         ("stepper.dt=900", "over the limit of rk4"),
         ("run.layout=3x1", "3 x 1 tiles (y x x) need 3 ranks, and there are 1"),
-        ("bathymetry.depth=-3", "must be greater than 0"),
+        ("bathymetry.depth=-3", "-3 is not positive; give a number in m, greater than 0"),
         ("output.gauges.positions.B=[1, 2e9]", "outside the grid"),
         ('bathymetry={type="file", file="none.nc"}', "there is no file"),
         ('bathymetry={type="formula", depth="-x"}', "nowhere above 0"),

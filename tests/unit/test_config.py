@@ -12,10 +12,13 @@ import swmodel as sw
 from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
 from swmodel.config.assembly import assemble, options_of
-from swmodel.config.expressions import Expression, ExpressionError, QuantityError, quantity
+from swmodel.config.expressions import Expression, ExpressionError
+from swmodel.config.inversion import Candidates
 from swmodel.config.toml import dump, key_lines, line_of
 from swmodel.errors import ConfigError, DataError
+from swmodel.fields.parameters import Number
 from swmodel.stepping.stability import largest_time_step
+from swmodel.units import QuantityError, conversion
 from tests.studies import BUMP
 
 GOOD = """\
@@ -99,7 +102,7 @@ def with_more(text, more):
     ],
 )
 def test_quantities_come_out_in_si(text, unit, value):
-    assert quantity(text, unit) == pytest.approx(value, rel=1e-15)
+    assert Number(units=unit).read(text) == pytest.approx(value, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +111,8 @@ def test_quantities_come_out_in_si(text, unit, value):
         ("3 m", "s", "is a length; expected a time"),
         ("3 hors", "s", "unknown unit 'hors'; did you mean 'hours'"),
         ("three days", "s", "expected a time in s, as a number or as in '5 day'"),
-        (True, "s", "got True"),
-        ([1], "m", "got [1]"),
+        (True, "s", "True is not a number; give a number in s"),
+        ([1], "m", "[1] is not a number; give a number in m"),
         ("nan", "m", "expected a length"),
         (float("inf"), "m", "not a finite number"),
         ("5 m s-1 !", "m s-1", "cannot read the units"),
@@ -118,9 +121,37 @@ def test_quantities_come_out_in_si(text, unit, value):
     ],
 )
 def test_wrong_units_say_what_is_expected(text, unit, said):
-    with pytest.raises(QuantityError) as caught:
-        quantity(text, unit)
+    with pytest.raises(ValueError) as caught:
+        Number(units=unit).read(text)
     assert said in str(caught.value)
+    assert isinstance(caught.value, QuantityError if isinstance(text, str) else ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("stated", "unit", "factor"),
+    [
+        ("metre second^-1", "m s-1", 1.0),
+        ("m.s-1", "m s-1", 1.0),
+        ("(degrees_north)", "degree", 1.0),
+        ("Pa", "N m-2", 1.0),
+        ("millibar", "hPa", 1.0),
+        ("centimeter^2/sec", "m2 s-1", 1e-4),
+        ("radian", "degree", 180.0 / np.pi),
+        ("0.01 m", "m", 0.01),
+        ("psu", "psu", 1.0),
+        ("kg psu", "psu", None),
+        ("Pa*10", "Pa", None),
+        ("m", "s", None),
+    ],
+)
+def test_files_state_units_in_any_spelling(stated, unit, factor):
+    found = conversion(stated, unit)
+    assert found is None if factor is None else found == pytest.approx(factor, rel=1e-15)
+
+
+def test_a_coordinate_keeps_the_limits_of_its_rule():
+    with pytest.raises(ConfigError, match="spacing: -1 is not positive; give a number in the grid's coordinates"):
+        Candidates.read({"x": [0, 1], "y": [0, 1], "spacing": -1})
 
 
 # -- formulas ---------------------------------------------------------------------------------------------------------
@@ -250,17 +281,17 @@ def test_files_are_looked_for_beside_the_toml_file(write, tmp_path, monkeypatch)
             "it belongs to type 'ab2' or 'semi_implicit' or 'rigid_lid' or 'split_explicit', not 'rk4'",
         ),
         ("ny = 16", 'ny = 16\nprecision = "float32"', 8, "it belongs to [model]"),
-        ("nx = 32", "nx = 32.5", 6, "grid.nx: expected a whole number, got 32.5"),
-        ("nx = 32", "nx = 0", 6, "grid.nx: must be at least 1, got 0"),
+        ("nx = 32", "nx = 32.5", 6, "grid.nx: 32.5 is not a whole number; give a whole number, 1 or more"),
+        ("nx = 32", "nx = 0", 6, "grid.nx: 0 is less than 1; give a whole number, 1 or more"),
         ("nx = 32\n", "", 4, "grid: nx is missing"),
-        ('x = [0, "320 km"]', 'x = ["320 km", 0]', 8, "the first value must be the smaller one"),
+        ('x = [0, "320 km"]', 'x = ["320 km", 0]', 8, "is not a range; give (low, high) in m, the smaller one first"),
         ('x = [0, "320 km"]', "x = [0]", 8, "too few values"),
         ('x = [0, "320 km"]', "x = 3", 8, "expected an array"),
         ('"5 day"', '"5 m"', 2, "run.until: '5 m' is a length; expected a time"),
-        ('"5 day"', "0", 2, "run.until: must be greater than 0, got 0"),
-        ('"1 km"', '"-1 km"', 13, "bathymetry.depth: must be greater than 0"),
+        ('"5 day"', "0", 2, "run.until: 0 is not positive; give a number in s, greater than 0"),
+        ('"1 km"', '"-1 km"', 13, "bathymetry.depth: -1000.0 is not positive; give a number in m, greater than 0"),
         ('"2 min"', '"fast"', 17, "stepper.dt: expected a time"),
-        ('"2 min"', "-3", 17, "stepper.dt: must be greater than 0, got -3"),
+        ('"2 min"', "-3", 17, "stepper.dt: -3 is not positive; give a number in s, greater than 0"),
         ('"2 min"', '"6 day"', 2, "432000 s is shorter than the time step of 518400 s"),
         ('type = "flat"', 'type = "file"\nfile = "depth.nc"', 13, "depth.nc; paths are relative to the folder"),
         ('type = "flat"\n', "", 11, "bathymetry: type is missing; give one of flat, formula, file"),
@@ -378,6 +409,18 @@ def test_the_damping_of_unresolved_scales_is_that_of_the_file(write):
     assert (type(momentum).__name__, momentum.damping, type(momentum)().damping) == ("MomentumConserving", 0.5, 1.0)
 
 
+FAULT = """
+[[source.faults]]
+longitude = 0
+latitude = 0
+depth = "20 km"
+length = "100 km"
+width = "50 km"
+strike = 0
+dip = 12
+rake = 90
+slip = "1 m"
+"""
 FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
 
 
@@ -387,7 +430,7 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD.replace("[0, 160e3]", '[0, 160e3]\nperiodic = "x"'), FLATHER,
          "there is no west side: the grid is periodic in x"),
         (GOOD, FLATHER + FLATHER, "boundary[1].sides: the west side is open twice"),
-        (GOOD, '[[boundary]]\ntype = "flather"\nsides = []\n', "no side is named"),
+        (GOOD, '[[boundary]]\ntype = "flather"\nsides = []\n', "() are not among west, east, south, north"),
         (GOOD, '[boundary]\ntype = "flather"\nsides = ["west"]\n', "write it with double brackets"),
         (GOOD, '[coriolis]\ntype = "rotating_sphere"\n', "needs a spherical grid"),
         (ANOTHER_GRID, '[coriolis]\ntype = "beta_plane"\nf0 = 1e-4\nbeta = 2e-11\n', "needs a cartesian grid"),
@@ -407,7 +450,7 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, "[output.gauges.positions]\n", "output.gauges.positions"),
         (GOOD, '[output.gauges]\npositions.A = [1, 2]\nwindow.B = [0, 60]\n',
          "output.gauges.window.B: there is no gauge 'B'"),
-        (GOOD, '[output.gauges]\npositions.A = [1, 2]\nwindow = ["2 min", "1 min"]\n', "(120, 60) is not a range"),
+        (GOOD, '[output.gauges]\npositions.A = [1, 2]\nwindow = ["2 min", "1 min"]\n', "(120.0, 60.0) is not a range"),
         (GOOD, '[output.gauges]\npositions.A = [1, 2]\narrival_fraction = 2\n', "output.gauges.arrival_fraction"),
         (GOOD, '[output.maxima]\nfile = "a.nc"\n[output.gauges]\nfile = "a.nc"\npositions.A = [1, 2]\n',
          "is written by output.gauges too"),
@@ -416,8 +459,10 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, '[output.restart]\nfile = "a.txt"\nevery = 1\n', "ends in neither .nc nor .zarr"),
         (GOOD, '[run.more]\n', "run.more: unknown key"),
         (GOOD.replace('"rk4"', '"rigid_lid"'), '[output.maxima]\n', "under a rigid lid the surface does not move"),
+        (GOOD, FAULT.replace("dip = 12", "dip = 95"), "source.faults[0].dip: 95 is greater than 90; give a number in"),
+        (GOOD, FAULT.replace('"1 m"', '"1 s"'), "source.faults[0].slip: '1 s' is a time; expected a length in m"),
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
-        (GOOD, '[model]\nlinear = "yes"\n', "model.linear: expected true or false, got 'yes'"),
+        (GOOD, '[model]\nlinear = "yes"\n', "model.linear: 'yes' is neither true nor false; give one of them"),
         (GOOD, '[model]\nmomentum = "energy"\n', "'energy' is unknown; did you mean 'energy_conserving'?"),
         (GOOD, '[model]\ndamping = 0.5\n', "model.damping: momentum is 'energy_conserving', which damps nothing"),
         (GOOD, '[[dissipation]]\ntype = "laplacian"\nviscosity = "300 m s-1"\n', "is a velocity; expected a viscosity"),
@@ -459,7 +504,7 @@ def test_overrides_are_toml_values_and_bare_words(write):
         ("stepper.dt", "--set stepper.dt: expected KEY=VALUE"),
         ("stepper.dt.x=3", "--set stepper.dt.x=3: stepper.dt is a value, not a table"),
         ("grid.x.7=3", "--set grid.x.7=3: grid.x has entries 0 to 1"),
-        ("grid.nx=3.5", "--set grid.nx=3.5: expected a whole number"),
+        ("grid.nx=3.5", "--set grid.nx=3.5: 3.5 is not a whole number"),
     ],
 )
 def test_overrides_are_validated_like_the_file(write, override, said):

@@ -118,7 +118,7 @@ MISTAKES = {
     "'interface' is already the name of another variable": '[[tracer]]\nname = "interface"\n',
     "'time' is already the name of another variable": '[[tracer]]\nname = "time"\n',
     "two tracers are called 'dye'": DYE + DYE,
-    "tracer[0].diffusivity: must be at least 0, got -1": DYE + "diffusivity = -1\n",
+    "tracer[0].diffusivity: -1 is negative; give a number in m2 s-1, 0 or more": DYE + "diffusivity = -1\n",
     "tracer[0].scheme: 'upwind' is unknown": DYE + 'scheme = "upwind"\n',
     "tracer[0].limiter: 'minmod' is unknown; did you mean 'min_mod'?": DYE + 'limiter = "minmod"\n',
     'limiter belongs to scheme = "flux_limited"': DYE + 'scheme = "centred"\nlimiter = "koren"\n',

@@ -338,11 +338,15 @@ def test_a_table_is_read_with_its_units_and_windows(tmp_path, name, text):
     "old, new, message",
     [
         ("slip_1 [m]", "slipp [m]", "column 'slipp [m]' is unknown; the nearest valid name is 'slip'"),
-        ("depth [km]", "depth", "column 'depth' needs a unit out of m, km, cm"),
+        ("depth [km]", "depth", "column 'depth' needs a unit, as 'depth [m]'"),
         ("depth [km]", "depth [fathom]", "column 'depth [fathom]' needs a unit"),
         ("slip_2 [cm]", "slip_1 [cm]", "column 'slip_1' is there twice"),
-        (", 85, 1, 200", ", 85, -1, 200", r"line 3 (a): slip = -1 is negative; reverse it by a rake 180 degrees away."),
-        ("195, 12, 85, 0", "195, 92, 85, 0", "line 5 (b): dip = 92 is not within 0 to 90 degrees"),
+        (
+            ", 85, 1, 200",
+            ", 85, -1, 200",
+            r"line 3 (a): slip = -1 is negative; give a number in m, 0 or more, and reverse",
+        ),
+        ("195, 12, 85, 0", "195, 92, 85, 0", "line 5 (b): dip = 92 is greater than 90; give a number in degree"),
         ("142, 38, 20,", "142, 38, 5,", "line 5 (b): depth = 5000 puts the upper edge above the sea floor"),
         ("142, 38, 20,", "142, 38, 5,", "; make it 6238 m or more, or check that it is the depth of the reference"),
         ("142, 38, 20, 100", "142, 38, 20, -100", "line 5 (b): length = -100000 is not positive"),
@@ -352,10 +356,10 @@ def test_a_table_is_read_with_its_units_and_windows(tmp_path, name, text):
         (
             "0.5, 30, 30, centroid",
             "0.5, -30, 30, centroid",
-            "line 3 (a): rise_time = -30 is negative; give 0 s or more.",
+            "line 3 (a): rise_time = -30 is negative; give a number in s, 0 or more.",
         ),
         ("30, 40, centroid", "30, 40, middle", "the reference points differ (centroid, middle)"),
-        ("centroid", "middle", "reference = 'middle' is not one of centroid, top_centre"),
+        ("centroid", "middle", "reference = 'middle' is unknown; known are"),
         (", slip_1 [m], slip_2 [cm]", ", rake_1 [m], rake_2 [m]", "column 'rake_1 [m]' is unknown"),
     ],
 )

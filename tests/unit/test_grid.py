@@ -65,11 +65,11 @@ def test_a_turn_of_longitude_is_periodic_unless_told_otherwise():
         (lambda: sw.CartesianGrid(4, 2.5, (0, 1), (0, 1)), "ny = 2.5 is not a whole number"),
         (lambda: sw.CartesianGrid(4, 4, (1, 0), (0, 1)), "x = .* is not a range"),
         (lambda: sw.CartesianGrid(4, 4, (0, 1), (0, np.nan)), "y = .* is not two finite numbers"),
-        (lambda: sw.CartesianGrid(4, 4, (0, 1), (0, 1), "yx"), "periodic = 'yx' is not one of"),
+        (lambda: sw.CartesianGrid(4, 4, (0, 1), (0, 1), "yx"), "periodic = 'yx' is unknown; did you mean 'y'"),
         (lambda: sw.SphericalGrid(4, 4, (0, 400), (0, 1)), "more than 360 degrees"),
         (lambda: sw.SphericalGrid(4, 4, (0, 40), (0, 91)), "goes beyond a pole"),
         (lambda: sw.SphericalGrid(4, 4, (0, 40), (0, 10), "x"), "cannot be periodic"),
-        (lambda: sw.SphericalGrid(4, 4, (0, 360), (0, 10), "y"), "periodic = 'y' is not one of"),
+        (lambda: sw.SphericalGrid(4, 4, (0, 360), (0, 10), "y"), "periodic = 'y' is unknown; known are"),
     ],
 )
 def test_impossible_grids_are_refused_in_one_sentence(make, sentence):

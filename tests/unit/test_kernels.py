@@ -29,7 +29,10 @@ from swmodel.stepping.loop import pack_state
 from swmodel.stepping.steps import ArrayStepLoop
 from tests.selection import later, now
 
-pytestmark = [pytest.mark.skipif(not native.usable(), reason="no C++ compiler here"), pytest.mark.usefixtures("large_tiles")]
+pytestmark = [
+    pytest.mark.skipif(not native.usable(), reason="no C++ compiler here"),
+    pytest.mark.usefixtures("large_tiles"),
+]
 
 NY, NX = 9, 14
 

@@ -301,7 +301,10 @@ def test_an_inversion_takes_a_control_of_ones_own(case):
     found = transformed.function({"friction_error": np.array(2.0, model.dtype)})
     assert found == {"dissipation.0.rate": pytest.approx(np.e / 86400.0, rel=1e-5)}
     case.write_text(CASE + INVERSION.replace("error = 0.5", "error = -1"))
-    assert any("inversion.controls[0].error: must be greater than 0" in s for s in read(case).sentences())
+    assert any(
+        "inversion.controls[0].error: -1 is not positive; give a number, greater than 0" in s
+        for s in read(case).sentences()
+    )
     case.write_text(CASE.replace("relaxation:R", "tide:R") + INVERSION.replace("friction_error:F", "unrest:F"))
     assert any("inversion.controls[0].type: the module 'unrest' has no class" in s for s in read(case).sentences())
 
@@ -361,7 +364,7 @@ def test_a_restart_of_a_run_with_other_code_of_a_part_is_refused(case):
 
 WRONG = {
     ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:5: dissipation[0].rate: '1 day' is a time; expected a rate",
-    ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: must be at least 0, got -1",
+    ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: -1 is negative; give a number in s-1, 0 or more",
     ('rate = "1 day-1"', "rate = 1, speed = 1"): "dissipation[0].speed: unknown key",
     ("relaxation:Relaxation", "relaxation:Relaxtion"): "the module 'relaxation' has no class 'Relaxtion'; did you mean",
     ("relaxation:Relaxation", "none:Relaxation"): "and no installed module 'none'; correct the name",
@@ -451,12 +454,102 @@ def test_files_name_schemes_limiters_and_forms_of_ones_own(case):
     )
 
 
+CORE = """\
+import swmodel as sw
+from swmodel.dynamics.cores import FiniteDifferences
+from swmodel.dynamics.dissipation import Slip
+from swmodel.dynamics.momentum import VorticityFlux
+
+
+class Halved(FiniteDifferences):
+    share: float = sw.parameter(None, default=0.5, minimum=0.0)
+
+    def tendency(self, equations, state, time):
+        return self.share * super().tendency(equations, state, time)
+
+
+class Partial(Slip):
+    factor = 1.0
+
+
+class Still(VorticityFlux):
+    def vorticity_flux(self, q, U, V):
+        return 0.0 * sw.to_u(q), 0.0 * sw.to_v(q)
+
+    def describe(self):
+        return "none"
+"""
+OWN_MODEL = """\
+run = {until = "10 min", engine = "arrays"}
+grid = {type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+stepper = {type = "rk4", dt = 60}
+initial = {type = "ridge:Ridge", height = "50 cm", width = "10 km"}
+model = {MODEL}
+"""
+
+
+def own_model(case, keys, code=CORE):
+    case.with_name("cores.py").write_text(code)
+    case.write_text(OWN_MODEL.replace("{MODEL}", keys))
+    sentences = read(case).sentences()
+    assert not sentences, sentences
+    made = assemble(read(case))
+    model = model_of(made, "serial")
+    return model, made.section("initial").state(model)
+
+
+def test_a_core_of_ones_own_can_be_named_in_a_file(case):
+    halved, start = own_model(case, '{core = "cores:Halved", momentum = "energy_conserving"}')
+    plain, _ = own_model(case, '{core = "finite_differences"}')
+    rates = [
+        np.asarray(sw.integrate(model.dynamics(sw.RK4(1e-3), 1), sw.RK4(1e-3), start, 1)[0].u)
+        for model in (halved, plain)
+    ]
+    assert np.abs(rates[1]).max() > 0
+    np.testing.assert_allclose(rates[0], 0.5 * rates[1], rtol=1e-5)
+    case.write_text(case.read_text().replace("finite_differences", "cores:Partial"))
+    (sentence,) = read(case).sentences()
+    assert "model.core: 'cores:Partial' does not derive from swmodel.dynamics.cores.Discretisation" in sentence
+    assert read_text(case.read_text(), case, case.parent, own_parts=False).mistakes[0].path == ("model", "core")
+
+
+def test_a_condition_at_coasts_of_ones_own_can_be_named_in_a_file(case):
+    assert own_model(case, '{side = "cores:Partial"}')[0].side.factor == 1.0
+
+
+def test_a_restart_notices_that_a_core_a_condition_or_a_form_of_ones_own_has_changed(case):
+    keys = '{core = "cores:Halved", side = "cores:Partial", momentum = "cores:Still"}'
+    before, after = (
+        fingerprint(own_model(case, keys, code)[0], 0, 60.0)
+        for code in (CORE, CORE.replace("minimum=0.0", "minimum=0.1"))
+    )
+    names = {each.name for each in differences(before, after)}
+    assert names == {"core.code", "momentum", "side"}
+
+
+def test_an_initial_state_of_ones_own_can_be_named_in_a_file(case):
+    model, state = own_model(case, "{}")
+    x = GRID.coordinates("h")[0]
+    np.testing.assert_allclose(state.eta[0], 0.5 / np.cosh((np.ravel(x) - 40e3) / 10e3) ** 2, rtol=1e-5)
+    case.write_text(case.read_text().replace('"50 cm"', '"50 s"'))
+    (sentence,) = read(case).sentences()
+    assert "initial.height: '50 s' is a time; expected a length in m" in sentence
+    ridge = case.with_name("ridge.py")
+    ridge.write_text(ridge.read_text().replace("return model.state(eta=ridge)", "return ridge"))
+    with pytest.raises(ConfigError, match=r"Ridge.state \(ridge.py:\d+\) returned .*; return a State"):
+        own_model(case, "{}")
+
+
 def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
     text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60, solver = "jacobi:Jacobi"')
     case.write_text(text)
     assert type(read(case).sections["stepper"].stepper().solver).__name__ == "Jacobi"
     case.write_text(case.read_text().replace("jacobi:Jacobi", "tide:TidalForce"))
     assert any("'tide:TidalForce' does not derive from sw.Solver" in found for found in read(case).sentences())
+    case.with_name("scaled.py").write_text("from swmodel.elliptic import Diagonal\nclass Scaled(Diagonal):\n    pass\n")
+    case.write_text(text.replace('"jacobi:Jacobi"', '"conjugate_gradients", preconditioner = "scaled:Scaled"'))
+    assert type(read(case).sections["stepper"].stepper().solver.preconditioner).__name__ == "Scaled"
 
 
 def test_an_entry_point_gives_a_short_name(case, monkeypatch):

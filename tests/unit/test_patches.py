@@ -155,6 +155,8 @@ def test_every_nth_node_is_read_of_any_file(tmp_path):
         open_elevation(tmp_path / "base.nc", coarsen=30)
     with pytest.raises(DataError, match="of 24 points along y, coarsen = 30 leaves one"):
         depths(sw.Patch(BASE, coarsen=30), BASE)
+    with pytest.raises(ConfigError, match="Patch: coarsen = 0 is less than 1"):
+        sw.Patch(BASE, coarsen=0)
 
 
 def test_edges_that_are_equal_but_for_rounding_are_one():

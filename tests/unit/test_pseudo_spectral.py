@@ -54,7 +54,7 @@ def largest(state):
         (dict(periodic="x", boundaries=(sw.Flather("north"),)), "no open sides, and Flather opens north"),
         (dict(momentum=sw.ArakawaLamb()), "its own form of the vorticity flux, and ArakawaLamb"),
         (dict(engine="fused"), "makes loops of differences, and PseudoSpectral has none"),
-        (lambda: sw.PseudoSpectral(dealias="2/3"), "dealias = '2/3' is neither True nor False"),
+        (lambda: sw.PseudoSpectral(dealias="2/3"), "dealias = '2/3' is neither true nor false"),
         (
             lambda: sw.HyperViscosity(-1e-5),
             "HyperViscosity: rate = -1e-05 is negative; give a number in s-1, 0 or more",

@@ -162,7 +162,7 @@ def test_plot_needs_matplotlib_before_a_long_run(command, tmp_path, monkeypatch)
 MISTAKES = {
     "adjoint.controls=['initial.eta', 'viscosity']": "adjoint.controls[1]: there is no control 'viscosity'",
     "adjoint.controls=['initial.eta', 'uplift']": "there is no uplift without a [source]",
-    "adjoint.controls=['depth', 'depth']": "'depth' is named twice",
+    "adjoint.controls=['depth', 'depth']": "holds 'depth' more than once; give each name once",
     "adjoint.cost.type=arrival_time": "the arrival time counts steps and has no derivative; use 'gauge_maximum'",
     "adjoint.cost.gauges=B": "there is no gauge 'B'; known are 21418, A",
     "adjoint.cost.time=1500": "time and window exclude one another",
@@ -175,7 +175,7 @@ MISTAKES = {
     "adjoint.amplitude={depth='1 m'}": "'depth' is not a control",
     "adjoint.amplitude.'initial.eta'=": "amplitude",
     "adjoint.memory=2 GX": "expected a size of memory, as in '2 GB'",
-    "adjoint.steps=10.5": "expected a whole number",
+    "adjoint.steps=10.5": "10.5 is not a whole number",
     "adjoint={controls='depth', cost={type='box_energy'}, steps=3, until=60}": "steps and until exclude one another",
     "ensemble={members=2, perturbation='1 cm', radius='20 km'}": "an [ensemble] has no adjoint of its own",
 }

@@ -295,10 +295,12 @@ def test_unions_are_told_by_the_key_alone(tmp_path):
             load(copy, overrides)
         return [s.partition(": ")[2] for s in caught.value.mistakes]
 
-    assert refused("run.stages_per_exchange=-1") == ["must be at least 1, got -1"]
-    assert refused("run.stages_per_exchange={a=1}") == ["expected a whole number, got {'a': 1}"]
+    assert refused("run.stages_per_exchange=-1") == ["-1 is less than 1; give a whole number, 1 or more"]
+    assert refused("run.stages_per_exchange={a=1}") == [
+        "{'a': 1} is not a whole number; give a whole number, 1 or more"
+    ]
     (said,) = refused("output.gauges.window=['4 day', '3 day']")
-    assert said == "(345600, 259200) is not a range; the first value must be the smaller one"
+    assert said == "(345600.0, 259200.0) is not a range; give (first, last) in s, the smaller one first"
     both = refused("output.gauges.window={mouth=[3, 2], head=[5, 4]}")
     assert [s.partition(":")[0] for s in both] == ["output.gauges.window.mouth", "output.gauges.window.head"]
 

@@ -611,7 +611,7 @@ def test_a_file_names_schemes_and_solvers():
     [
         ({"solver": "magic"}, "solver: 'magic' is unknown; known are auto, conjugate_gradients, "),
         ({"tolerance": 1e-3}, "tolerance belongs to solver = \"conjugate_gradients\", not to 'auto'"),
-        ({"theta": 0.4}, "theta: must be at least 0.5, got 0.4"),
+        ({"theta": 0.4}, "theta: 0.4 is less than 0.5; give a number, 0.5 or more"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
 )

@@ -188,8 +188,8 @@ def test_an_experiment_file_names_the_ratio_and_is_told_what_is_wrong_with_it(tm
     with pytest.raises(DataError, match="levels over beds finer than the cells .* start from a record of fields"):
         made.experiment().initial.state(model)
     for change, why in (
-        (("subgrid = 4", "subgrid = 1"), "at least 2"),
-        (("subgrid = 4", "subgrid = 40"), "at most 16"),
+        (("subgrid = 4", "subgrid = 1"), "1 is less than 2; give a whole number, 2 or more"),
+        (("subgrid = 4", "subgrid = 40"), "40 is greater than 16; give a whole number"),
         (("wetting", "# wetting"), "subgrid.*needs model.wetting"),
     ):
         path.write_text(EXPERIMENT.replace(*change))
@@ -201,7 +201,7 @@ def test_what_has_no_tables_refuses_them():
     floor = sw.topography(FINE, GRID, subgrid=RATIO)
     with pytest.raises(ConfigError, match="Gate reads the levels of cells with an even bed.*leave one out"):
         model_over(floor, forcing=sw.Gate((150.0, 150.0), (450.0, 450.0), 5.0, -1.0))
-    with pytest.raises(ConfigError, match="subgrid = 2.5: give .* a number of 2 to 16"):
+    with pytest.raises(ConfigError, match="subgrid = 2.5 is not a whole number; give .* 2 or more, at most 16"):
         sw.topography(FINE, GRID, subgrid=2.5)
     model = model_over(floor)
     with pytest.raises(ConfigError, match="finer than its cells.*leave subgrid out"):

@@ -344,7 +344,7 @@ def test_amplitudes_along_a_side_may_be_a_list_in_a_file(sides, numbers, said):
             'type = "quadratic_drag"\ncoefficient = "y - 20e3"',
             "the formula 'y - 20e3' is -15000 somewhere, which is neg",
         ),
-        ('type = "internal_wave_drag"\nroughness = -1', "must be at least 0, got -1"),
+        ('type = "internal_wave_drag"\nroughness = -1', "-1 is negative; give a number in m, 0 or more"),
     ],
 )
 def test_drag_of_an_experiment_file_may_be_a_formula(part, said):

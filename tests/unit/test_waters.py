@@ -270,11 +270,11 @@ IN_FILE = {
     "forcing.0.positions=[9e3, 5.0]": "position (9000, 5) is outside the grid",
     'bathymetry.depth="where(x < 1000, -1.0, 20.0)"': "is on land, and no water is within 5 cells",
     'run.until="3 hour"': "ends at 7200 s, and the run needs it until 10800 s",
-    "forcing.1.rate=-1.0": "must be at least 0, got -1.0",
+    "forcing.1.rate=-1.0": "-1.0 is negative; give a number in m s-1, 0 or more",
     'forcing.0.discharge="20 + 0.1 * x"': "discharge",
     'forcing.1.rate="10 mm/fortnight"': "unknown unit 'fortnight'",
     "forcing.0.concentrations={mud = 1.0}": "the tracers of the model are dye",
-    "forcing.0.positions=[]": "expected at least 1",
+    "forcing.0.positions=[]": "is not a point; give (x, y), or several of them",
 }
 
 

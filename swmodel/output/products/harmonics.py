@@ -9,7 +9,7 @@ theta = omega t + V + u, with f, V and u at the start of the run, as for a Tide.
 import dataclasses
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self, cast
 
 import jax
@@ -37,11 +37,14 @@ BLOCK = 65536  # samples for which the host holds the waves at once
 class Constituents(Names):
     """The rule of names of tidal constituents."""
 
-    read = staticmethod(distinct)
+    def read(self, value: Any, reading: object = None) -> tuple[str, ...]:
+        """The names of a file, in capitals."""
+        self.check("", "", value)
+        return distinct(value)
 
-    def check(self, who: str, name: str, value: object) -> None:
-        super().check(who, name, value)
-        distinct(cast(Iterable[str], value))
+    def _check(self, who, name, value):
+        super()._check(who, name, value)
+        distinct(value)
 
 
 class Harmonics(Product):
