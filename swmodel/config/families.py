@@ -16,7 +16,6 @@ from ..errors import ConfigError, SwmodelError
 from ..fields.state import State
 from ..grids.water import INSIDE
 from ..models.ensemble import Ensemble
-from ..models.random_fields import SmoothNoise
 from ..nests.family import Family
 from ..nests.frame import STAGES, frame_of
 from ..nests.members import family_of_members
@@ -341,7 +340,7 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
         return model_of(own, *where)
 
     def state(draft, model, k):
-        return _perturbed(draft.sections["initial"].state(model), section, model, k)
+        return section.perturbed(draft.sections["initial"].state(model), model, k)
 
     return Ensemble(*members_of(made, model, state))
 
@@ -357,10 +356,10 @@ def members_of(
         make_state: makes the first state of a member, of its Draft, its model and its number.
     """
     drafts, varied = member_drafts(made.draft), cast(Any, made.experiment().ensemble).varied
-    models, states, known, said = [], [], {}, set()
+    models, states, known, messages = [], [], {}, set()
     for k, draft in enumerate(drafts):
         key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
-        with _mistakes_of(k), _said_once(said):
+        with _member(k, messages):
             if key not in known:
                 known[key] = make_model(draft)
             models.append(known[key])
@@ -378,36 +377,19 @@ def all_with_the_model(made: Assembly) -> bool:
 
 
 @contextlib.contextmanager
-def _said_once(said: set[str]) -> Iterator[None]:
-    """Leave out the messages that were `said` for another member."""
+def _member(k: int, messages: set[str]) -> Iterator[None]:
+    """Errors that are raised inside become mistakes of member `k`, and no message is logged for a second member."""
 
     def is_new(record):
         text = record.getMessage()
-        return text not in said and not said.add(text)
+        return text not in messages and not messages.add(text)
 
     logger = logging.getLogger("swmodel")
     logger.addFilter(is_new)
     try:
         yield
-    finally:
-        logger.removeFilter(is_new)
-
-
-@contextlib.contextmanager
-def _mistakes_of(k: int) -> Iterator[None]:
-    """Errors that are raised inside become mistakes of member `k`."""
-    try:
-        yield
     except (SwmodelError, ValueError, OSError) as error:
         texts = getattr(error, "mistakes", None) or [str(error)]
         raise ConfigError([f"of member {k}: {text}" for text in texts]) from error
-
-
-def _perturbed(state, section, model, k):
-    """The State with the noise of member k; member 0 has no noise, as the reference for the others."""
-    if section.perturbation is None or k == 0:
-        return state
-    noise = SmoothNoise(model.grid, section.radius, (section.seed, k))
-    amplitude = section.perturbation
-    elevation = noise.map(lambda noise, wet: amplitude * noise * wet, model.sea_floor.wet)
-    return state.replace(eta=state.eta + model.domain.cut(elevation))
+    finally:
+        logger.removeFilter(is_new)

@@ -25,10 +25,13 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from ..errors import ConfigError, nearest
 from ..fields.parts import name_of
+from ..fields.state import State
+from ..models.random_fields import SmoothNoise
+from ..models.shallow_water import ShallowWater
 from ..nests.nest import Nest as NestOfModel
 from .expressions import Expression
 from .initial import Initial
@@ -217,6 +220,14 @@ class Ensemble(Section):
     def count(self) -> int:
         """The number of members."""
         return self.members or len(next(iter(self.varied.values())).values)
+
+    def perturbed(self, state: State, model: ShallowWater, k: int) -> State:
+        """The State with the noise of member k; member 0 has no noise, as the reference for the others."""
+        if self.perturbation is None or k == 0:
+            return state
+        noise = SmoothNoise(model.grid, cast(float, self.radius), (self.seed, k))
+        elevation = noise.map(lambda noise, wet: self.perturbation * noise * wet, model.sea_floor.wet)
+        return state.replace(eta=state.eta + model.domain.cut(elevation))
 
     def check(self) -> None:
         counts = {} if self.members is None else {"members": self.members}

@@ -30,17 +30,7 @@ from ..stencils.graph import Unsupported
 from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
 from ..stencils.stencil import compile_loops, run
-from .steps import (
-    Carry,
-    History,
-    Monitor,
-    StepLoop,
-    Tree,
-    no_monitor,
-    one_step,
-    start_history,
-    without_invariants,
-)
+from .steps import Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step, start_history, without_invariants
 
 if TYPE_CHECKING:
     from .explicit import TimeStepper

@@ -94,7 +94,7 @@ def test_members_are_the_file_with_other_values(write):
         ("members = 3", 0, "would all be the same"),
         ('perturbation = "1 cm"\nradius = 1e4', 0, "the number of members is missing"),
         ('members = 3\nperturbation = "1 cm"', 0, "perturbation and radius belong together"),
-        ("members = 0", 1, "must be"),
+        ("members = 0", 1, "0 is less than 1; give a whole number, 1 or more"),
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_line(write, more, after, said):
