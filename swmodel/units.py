@@ -26,8 +26,9 @@ class QuantityError(ValueError):
     """An error of text that is not a quantity, or of a quantity with the wrong dimension."""
 
 
-Dimension = tuple[tuple[str, int], ...]  # exponents of "m", "kg", "s", "degree" and of unknown units; none is 0
+Dimension = tuple[tuple[str, int], ...]  # exponents of "m", "kg", "s", "degree", "B", and unknown units; none is 0
 _LENGTH, _MASS, _TIME, _ARC, _NONE = (("m", 1),), (("kg", 1),), (("s", 1),), (("degree", 1),), ()
+_BYTES = (("B", 1),)
 _PRESSURE = (("kg", 1), ("m", -1), ("s", -2))
 _METRES = {"m": ("", 1.0), "km": ("kilo", km), "cm": ("centi", 1e-2), "mm": ("milli", 1e-3)}
 _HEADINGS = ("", "_east", "_north", "_e", "_n")
@@ -39,6 +40,8 @@ UNITS: dict[str, tuple[float, Dimension]] = {  # spelling: (value in the base un
         for metre in ("metre", "metres", "meter", "meters")
     },
     "nmile": (1852.0, _LENGTH),
+    **{f"{prefix}B": (10.0**power, _BYTES) for prefix, power in (("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12))},
+    **{f"{prefix}iB": (2.0**power, _BYTES) for prefix, power in (("K", 10), ("M", 20), ("G", 30))},
     **dict.fromkeys(("g", "gram"), (1e-3, _MASS)),
     **dict.fromkeys(("kg", "kilogram"), (1.0, _MASS)),
     **dict.fromkeys(("s", "sec", "second", "seconds"), (1.0, _TIME)),
@@ -64,6 +67,7 @@ KINDS: dict[Dimension, str] = {
     _MASS: "a mass",
     _ARC: "an angle",
     _NONE: "a number without units",
+    _BYTES: "a size of memory",
     (("m", 1), ("s", -1)): "a velocity",
     (("s", -1),): "a rate",
     (("m", 1), ("s", -2)): "an acceleration",
@@ -73,7 +77,7 @@ KINDS: dict[Dimension, str] = {
 }
 LONGEST_QUANTITY = 100  # characters
 LARGEST_POWER = 9  # of a unit
-EXAMPLES = {"m": "300 km", "s": "5 day", "degree": "5 arcmin"}
+EXAMPLES = {"m": "300 km", "s": "5 day", "degree": "5 arcmin", "B": "2 GB"}
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=\s|[^\W\d]|/|$)")
 _FACTOR = re.compile(r"([*/·.]?)\s*([^\W\d]+|%)\s*(?:\*\*|\^)?\s*([+-]?\d+)?\s*(?!\*\*|\^)")

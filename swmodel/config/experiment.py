@@ -331,9 +331,8 @@ def _usual_stepper(raw):
     nests = raw.get("nest") if isinstance(raw.get("nest"), list) else []
     tables = [raw.get("model"), *(each.get("model") for each in nests if isinstance(each, dict))]
     models = [table for table in tables if isinstance(table, dict)]
-    cores = {table.get("core", "finite_differences") for table in models}
-    if cores - {"finite_differences"}:  # others compute their tendencies as a whole
-        return {"type": "rk4"}
+    if any(table.get("core", "finite_differences") != "finite_differences" for table in models):
+        return {"type": "rk4"}  # other cores compute their tendencies as a whole
     shores = any("wetting" in table or table.get("momentum") == "momentum_conserving" for table in models)
     return {"type": "forward_backward_hancock" if shores else "forward_backward"}
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, nearest
+from ..fields.parameters import Choice
 from .toml import path_of
 
 GROUP = "swmodel.parts"
@@ -45,13 +46,9 @@ class ClassNamed:
 
     def read(self, name: Any, reading: Any) -> Any:
         """A name, or the class "module:Class"; raises ValueError for anything else."""
-        if not isinstance(name, str):
-            raise ValueError(f"expected text in quotes, got {name!r}")
-        if ":" in name or name in short_names():
+        if isinstance(name, str) and (":" in name or name in short_names()):
             return class_named(name, reading.folder, reading.own_parts, (self.base,))
-        if name not in (known := (*self.others, *self.classes)):
-            raise ValueError(f"{name!r} is unknown; {nearest(name, known)}")
-        return name
+        return Choice((*self.others, *self.classes)).read(name)
 
     def made(self, name: Any) -> Any:
         """An object of the class that was read; None for None."""

@@ -341,21 +341,7 @@ class MapFile(Section):
         return records.values[0]
 
 
-BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-
-
-def _memory(value, reading):
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*([\d.]+(?:[eE][+-]?\d+)?)\s*([A-Za-z]+)\s*", value)
-        if match is None or match[2] not in BYTES:
-            raise QuantityError(f"expected a size of memory, as in '2 GB', got {value!r}")
-        value = float(match[1]) * BYTES[match[2]]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise QuantityError(f"expected a size of memory, as in '2 GB', got {value!r}")
-    return float(value)
-
-
-Memory = Annotated[float, Read(_memory)]  # [bytes]
+Memory = Annotated[float, rules.Number(units="B", above=0.0)]
 
 
 def _utc(value):

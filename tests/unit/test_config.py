@@ -462,6 +462,7 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, FAULT.replace("dip = 12", "dip = 95"), "source.faults[0].dip: 95 is greater than 90; give a number in"),
         (GOOD, FAULT.replace('"1 m"', '"1 s"'), "source.faults[0].slip: '1 s' is a time; expected a length in m"),
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
+        (GOOD, '[model]\ncore = ["pseudo_spectral"]\n', "model.core: ['pseudo_spectral'] is unknown; did you mean"),
         (GOOD, '[model]\nlinear = "yes"\n', "model.linear: 'yes' is neither true nor false; give one of them"),
         (GOOD, '[model]\nmomentum = "energy"\n', "'energy' is unknown; did you mean 'energy_conserving'?"),
         (GOOD, '[model]\ndamping = 0.5\n', "model.damping: momentum is 'energy_conserving', which damps nothing"),
