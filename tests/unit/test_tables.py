@@ -134,7 +134,7 @@ def test_times_of_observations_may_be_dates(tmp_path):
             records_in(tmp_path, {"a": (1.0, 2.0)})
     with netCDF4.Dataset(tmp_path / "a.nc", "a") as data:
         data["time_s"].calendar = "noleap"  # 29 February is missing, and all later dates would be a day early
-    with pytest.raises(DataError, match="the dates of .*a.nc are in the calendar noleap; convert them to standard d"):
+    with pytest.raises(DataError, match="the dates of .*a.nc are in the calendar noleap; convert them to the stand"):
         records_in(tmp_path, {"a": (1.0, 2.0)}, start=start)
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as data:
         data.createDimension("n", 1)
