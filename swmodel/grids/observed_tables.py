@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..fields.parameters import in_utc
 from ..runtime.formats import Table, check_format, is_date, read_csv
 from ..units import check_units
-from .regrid import seconds_of_dates
+from .regrid import calendar_called, seconds_of_dates
 
 TIME, ELEVATION = "time_s", "elevation_m"
 DATES = "time"  # the name of a column or variable of dates, which may stand in place of TIME
@@ -288,12 +288,18 @@ def _of_netcdf(path, stored, texts, start):
     with _netcdf(path) as data:
         for name, variable in stored.items():
             entry = data[variable]
+            if np.dtype(entry.dtype).kind not in "iuf":
+                raise DataError(f"{path}: {variable} is text, and no numbers; dates are numbers with CF units there.")
             columns[name] = np.ma.filled(np.ma.asarray(entry[:], float), np.nan)
             units = str(getattr(entry, "units", ""))
             if variable == DATES and " since " not in units:
                 raise DataError(f"{path}: time has units {units!r} and no dates; name it {TIME} if these are seconds.")
             if name == TIME and " since " in units:
-                calendar = str(getattr(entry, "calendar", "standard"))
+                calendar = calendar_called(str(getattr(entry, "calendar", "standard")))
+                if calendar != "standard":
+                    raise DataError(
+                        f"the dates of {path} are in the calendar {calendar}; convert them to the standard one."
+                    )
                 dates = columns[name].astype(np.float32 if entry.dtype == np.float32 else float)  # as in the file
                 columns[name] = seconds_of_dates(dates, units, calendar, _dated(path, start), f"{variable} in {path}")
             else:

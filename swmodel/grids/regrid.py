@@ -181,7 +181,13 @@ def calendar_of(time: Any) -> str | None:
         return None
     if np.issubdtype(time.dtype, np.datetime64):
         return "standard"
-    name = time.values[0].calendar if time.dtype == object else str(time.attrs.get("calendar", "standard"))
+    return calendar_called(
+        time.values[0].calendar if time.dtype == object else str(time.attrs.get("calendar", "standard"))
+    )
+
+
+def calendar_called(name: str) -> str:
+    """The calendar of a name, "standard" for all Gregorian ones."""
     return CALENDARS.get(name.lower(), name.lower())
 
 

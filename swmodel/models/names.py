@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, TypeVar
 from ..dynamics.domain import Domain
 from ..dynamics.terms import Series, TiledPart
 from ..errors import of_part
-from ..forcing.waves import Record
-from ..grids.regrid import Records
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -52,5 +50,5 @@ def named_origins(model: "ShallowWater", parts: Mapping[str, object]) -> dict[st
     for name, part in parts.items():
         for key, value in getattr(part, "__dict__", {}).items():
             each = value, getattr(value, "plus", None), getattr(value, "anomaly", None)
-            dated |= {f"{name}.{key}": one for one in each if isinstance(one, (Record, Records))}
-    return {name: one.origin for name, one in dated.items() if getattr(one, "origin", None)}
+            dated |= {f"{name}.{key}": one for one in each if getattr(one, "origin", None)}
+    return {name: one.origin for name, one in dated.items() if isinstance(getattr(one, "origin", None), str)}

@@ -199,7 +199,7 @@ def _geojson(path: str, words: str) -> SlipModel:
 
 def _rectangles(corners):
     """Centre, strike, dip, length and width of rectangles with corners (n, 4, 3), in any order round them."""
-    turned = np.unwrap(corners[..., 0], period=360.0, axis=1)  # next to the date line corners are at 179.9, -179.9
+    turned = np.unwrap(corners[..., 0], period=360.0, axis=1)  # corners at 179.9 and -179.9 are close
     longitude, latitude, depth = turned.mean(1), *corners[..., 1:].mean(1).T
     east, north = AzimuthalEqualArea().local(turned, corners[..., 1], (longitude[:, None], latitude[:, None]))
     points = np.stack([east, north, -corners[..., 2]], axis=-1)

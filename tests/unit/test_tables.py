@@ -132,6 +132,16 @@ def test_times_of_observations_may_be_dates(tmp_path):
         assert postprocess.read_observations(tmp_path, ["a"], start)["a"].time.tolist() == wanted
         with pytest.raises(DataError, match="has dates, and the run has none; give run.start, or times in seconds"):
             records_in(tmp_path, {"a": (1.0, 2.0)})
+    with netCDF4.Dataset(tmp_path / "a.nc", "a") as data:
+        data["time_s"].calendar = "noleap"  # 29 February is missing, and all later dates would be a day early
+    with pytest.raises(DataError, match="the dates of .*a.nc are in the calendar noleap; convert them to the stand"):
+        records_in(tmp_path, {"a": (1.0, 2.0)}, start=start)
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as data:
+        data.createDimension("n", 1)
+        data.createVariable("time", str, ("n",))[0] = "2024-03-01T00:00"
+        data.createVariable("elevation_m", "f8", ("n",))[:] = 0.1
+    with pytest.raises(DataError, match="a.nc: time is text, and no numbers; dates are numbers with CF units there"):
+        records_in(tmp_path, {"a": (1.0, 2.0)}, start=start)
     (tmp_path / "a.nc").unlink()
     (tmp_path / "a.csv").write_text("time,elevation_m\n2024-03-01T09:01+09:00,0.1\n2024-03-01T00:02Z,0.2\n")
     assert records_in(tmp_path, {"a": (1.0, 2.0)}, start=start)["a"].time.tolist() == [60.0, 120.0]
