@@ -1,6 +1,6 @@
 """What a nest and the grid around it exchange in a step of the outer grid, from t to t + dt.
 
-To the frame of the nest, at the beginning of each of its steps, at a fraction a of dt:
+To the frame of the nest, before its first step and after each, at a fraction a of dt:
 
     eta = sum w m eta_o / sum w m,    u = sum w u_o,    v = sum w v_o,    X_o = (1 - a) X_o(t) + a X_o(t + dt)
 

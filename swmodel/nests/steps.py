@@ -3,7 +3,8 @@
 before = the outer values along the border
 a step of the outer grid
 after = the same values
-for each step of the nest:  fill its frame between `before` and `after`, make the step (with its own nests)
+fill the nest's frame with `before`
+for each step of the nest:  make the step (with its own nests), fill its frame between `before` and `after`
 give back means and fluxes, if the nest is two-way
 """
 
@@ -24,7 +25,7 @@ from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import is_native, step_loop
 from ..stepping.members import SAME, Members
-from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor, scan_steps, without_invariants
+from ..stepping.steps import Carry, Monitor, StepLoop, Tree, no_monitor, scan_steps, without_invariants
 from .border import Border, OuterValues
 
 __all__ = ["FamilyLoop", "FamilySystem", "Level", "family_system", "integrate", "steps_of_family"]
@@ -68,7 +69,9 @@ class Level:
         return dataclasses.replace(self, nests=nests, advance=advance)
 
 
-def family_step(level: Level, carries: tuple, step: Count) -> tuple[tuple, dict[str, jax.Array]]:
+def family_step(
+    level: Level, carries: tuple, step: Count, fill: Callable[[Carry], Carry] = lambda packed: packed
+) -> tuple[tuple, dict[str, jax.Array]]:
     """(the carries after step number `step` of a level and those of its nests in the same time, what is counted).
 
     What is counted is that of the level's own grid, of `StepLoop.counted_step`.
@@ -77,6 +80,7 @@ def family_step(level: Level, carries: tuple, step: Count) -> tuple[tuple, dict[
         level: a Level, `traced`.
         carries: ((carry of the step loop, carry of the monitor), ...) of all levels.
         step: number of the step.
+        fill: gives the level's own frame, in which a step leaves errors, the values at its end.
     """
     loop, (packed, monitored), before = level.loop, carries[level.number], []
     for border, *_ in level.nests:
@@ -91,6 +95,7 @@ def family_step(level: Level, carries: tuple, step: Count) -> tuple[tuple, dict[
             inner = nest.loop, inner, (step + 1) * steps
             packed, inner = border.give_back((loop, packed, step + 1), inner, after, of_nest)
             carries = _with(carries, nest.number, (inner, watched))
+    packed = fill(packed)
     if level.monitor is not no_monitor:
         monitored = level.monitor(step, functools.partial(loop.get_state, packed), monitored)
         monitored, packed = loop.after(monitored, packed)
@@ -103,14 +108,17 @@ def _nest_steps(
     """(the carries after the `steps` of a nest, whose first one has the number `first`; what passed its border)."""
     frame = border.in_frame(*outer)
 
+    def filled(packed: Carry, k: Count) -> Carry:
+        flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in frame]
+        return border.fill_frame(nest.loop, packed, flow, first + k)
+
     def one(k: Count, both: tuple) -> tuple:
         carries, sums = both
-        packed, monitored = carries[nest.number]
-        flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in frame]
-        packed = border.fill_frame(nest.loop, packed, flow, first + k)
-        carries, passed = family_step(nest, _with(carries, nest.number, (packed, monitored)), first + k)
+        carries, passed = family_step(nest, carries, first + k, lambda packed: filled(packed, k + 1))
         return carries, [a + b for a, b in zip(sums, border.passed(nest.loop, passed), strict=True)]
 
+    packed, monitored = carries[nest.number]
+    carries = _with(carries, nest.number, (filled(packed, 0), monitored))
     return _in_groups(one, nest.period, (carries, border.nothing_passed()), steps)
 
 

@@ -17,6 +17,7 @@ from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.fields.field import mean_x
 from swmodel.nests.edges import Edges
+from swmodel.nests.interpolation import interpolated
 from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
@@ -187,6 +188,27 @@ def test_frames_take_linear_fields_exactly(ratio):
     for side, ((ring,), frame) in enumerate(zip(border.edges.ring, border.edges.frame, strict=True)):
         found = border._linear(outer[(slice(None), *ring.slices)], "huv", border.edges.under_ring(side))
         np.testing.assert_allclose(found, nest[(slice(None), *frame.slices)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ("arrays", "fused"))
+def test_files_of_a_nest_have_outer_values_in_the_frame(engine, tmp_path):
+    """Each step leaves errors there, as the nest has no sides; the largest elevations of all steps had them, too."""
+    nest = sw.Nest("harbour", two_way=False, **nested.HARBOUR)
+    family = nested.family([nest], depth=100.0, engine=engine, coriolis=None)
+    simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
+    simulation["harbour"].maxima(tmp_path / "maxima.nc")
+    highest, place = 0.0, family.places["harbour"]
+    (j, i), (ny, nx), ratio = place.corner, place.shape, place.ratio
+    for _ in range(12):
+        states = simulation.run(steps=1)
+        around = np.asarray(states[""].eta)[j - 1 : j + ny + 1, i - 1 : i + nx + 1]
+        expected = interpolated(around, ratio)[ratio:-ratio, ratio:-ratio]
+        found, frame = np.asarray(states["harbour"].eta), np.kron(~place.covered, np.ones((ratio, ratio))) > 0
+        np.testing.assert_allclose(found[frame], expected[frame], rtol=0, atol=1e-14)
+        highest = np.maximum(highest, found)
+    with netCDF4.Dataset(tmp_path / "maxima.nc") as file:
+        largest = np.ma.filled(file["maximum_elevation"][:], 0.0)
+    assert np.abs(largest - highest)[frame].max() < 0.02 * highest[frame].max()  # it has the steps in between, too
 
 
 @pytest.mark.verify
