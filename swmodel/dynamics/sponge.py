@@ -69,6 +69,9 @@ class Sponge(Term):
         here = super().on_tile(domain)
         return replaced(here, {"rate": here.rate * domain.cut(profile)})
 
+    def share_along_sides(self, grid: Grid) -> dict[str, GridValues]:
+        return {side: SpongeProfile(grid, (side,), self.width) for side in self.sides}
+
     def check_water(self, model: Model) -> None:
         """Raise ConfigError if its layer at a side holds no cell, or land alone; of all four sides one needs water."""
         dry = {side: why for side in self.sides if (why := self._why_dry(model, side))}
@@ -77,7 +80,7 @@ class Sponge(Term):
             raise ConfigError(f"Sponge: the layer of {self.width:g} m along the {side} side {why}.")
 
     def _why_dry(self, model, side):
-        profile, layer, water = SpongeProfile(model.grid, (side,), self.width), False, False
+        profile, layer, water = self.share_along_sides(model.grid)[side], False, False
         for rank in model.communicator.ranks:
             tile = model.decomposition.tile(rank).slices
             inside = profile.block(*tile) > 0

@@ -28,6 +28,7 @@ from ..grids.windows import GridRecords, GridValues, cached, grid_values
 from .clock import Time, as_time
 
 if TYPE_CHECKING:
+    from ..grids.grid import Grid
     from .domain import Domain, Model
     from .layer import LayerFlow
     from .site import Site
@@ -387,6 +388,10 @@ class Term(TiledPart):
     def acts_on(self, layer: int, count: int) -> bool:
         """Whether it accelerates layer number `layer` of `count`."""
         return self.layer is None or self.layer % count == layer
+
+    def share_along_sides(self, grid: "Grid") -> dict[str, GridValues] | None:
+        """{side: its share of full strength in each cell, (ny, nx)} of a term in a layer along sides; else None."""
+        return None
 
     @abc.abstractmethod
     def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:

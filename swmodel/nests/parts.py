@@ -8,7 +8,7 @@ of the outermost grid's cells is refused, since its values lie elsewhere on the 
 import dataclasses
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.clock import Time
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.forcing import WaterForcing
-from ..dynamics.sponge import Sponge, SpongeProfile
 from ..dynamics.terms import Forcing, Term
 from ..dynamics.transported import Transported
 from ..errors import ConfigError
@@ -45,7 +44,6 @@ __all__ = [
 ]
 
 SAME = ("boundaries", "communicator", "dtype")  # arguments that a nest cannot have of its own
-OF_SIDES = OpenBoundary, Sponge  # parts that act along sides of the grid
 SHARED = "forcing", "dissipation", "tracers"  # parts of the outermost grid that nests take over
 
 
@@ -64,7 +62,7 @@ def check_options(name: str, options: Mapping[str, object]) -> None:
             why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
         if key == "layers" and name:
             why = "all grids have the layers of the outermost one; leave it out there."
-        if key in SHARED and any(isinstance(part, OF_SIDES) for part in one_or_more(value)):
+        if key in SHARED and any(getattr(part, "kind", "") == "boundary" for part in one_or_more(value)):
             why = "nests would have it along sides of their own; give it in boundaries, which the outermost grid has."
         if why:
             raise ConfigError(f"Family: {key} = {value!r}{in_nest(name)}: {why}")
@@ -109,24 +107,21 @@ def warn_of_sponges(nests: Iterable[tuple[Nest, Place]], grid: Grid, boundaries:
     warn = logging.getLogger("swmodel").warning
     for name, part in named("boundary", boundaries).items():
         for nest, place in () if isinstance(part, OpenBoundary) else nests:
-            if not isinstance(part, Sponge):
+            shares = cast(Term, part).share_along_sides(grid)
+            if shares is None:
                 warn(
                     "%s, %s: the nest %r does not have it, as nests reach no side", name, type(part).__name__, nest.name
                 )
                 continue
-            sides = [
-                side
-                for side in part.sides
-                if place.of_outer(SpongeProfile(grid, (side,), part.width))[place.covered].any()
-            ]
+            sides = [side for side, share in shares.items() if place.of_outer(share)[place.covered].any()]
             if sides:
                 warn(
-                    "%s, Sponge: its layer along the %s side reaches into the nest %r, and has no effect there: move "
-                    "the box out of it, or make the layer narrower than %g m",
+                    "%s, %s: its layer along the %s side reaches into the nest %r, and has no effect there: move the "
+                    "box out of it, or make the layer narrower",
                     name,
+                    type(part).__name__,
                     " and ".join(sides),
                     nest.name,
-                    part.width,
                 )
 
 
