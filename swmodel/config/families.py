@@ -6,13 +6,12 @@ replaces, so that it is checked and made as any experiment is. All nests make a 
 
 import contextlib
 import dataclasses
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ..errors import ConfigError, SwmodelError
+from ..errors import ConfigError, SwmodelError, logged_once
 from ..fields.state import State
 from ..grids.water import INSIDE
 from ..models.ensemble import Ensemble
@@ -357,10 +356,10 @@ def members_of(
         make_state: makes the first state of a member, of its Draft, its model and its number.
     """
     drafts, varied = member_drafts(made.draft), cast(Any, made.experiment().ensemble).varied
-    models, states, known, said = [], [], {}, set()
+    models, states, known, logged = [], [], {}, set()
     for k, draft in enumerate(drafts):
         key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
-        with _mistakes_of(k), _said_once(said):
+        with _mistakes_of(k), logged_once(logged):
             if key not in known:
                 known[key] = make_model(draft)
             models.append(known[key])
@@ -375,22 +374,6 @@ def all_with_the_model(made: Assembly) -> bool:
     """Whether the members share the objects that are made before the model."""
     varied = cast(Any, made.experiment().ensemble).varied
     return all(v.path[0] in WITH_THE_MODEL for v in varied.values())
-
-
-@contextlib.contextmanager
-def _said_once(said: set[str]) -> Iterator[None]:
-    """Leave out the messages that were `said` for another member."""
-
-    def is_new(record):
-        text = record.getMessage()
-        return text not in said and not said.add(text)
-
-    logger = logging.getLogger("swmodel")
-    logger.addFilter(is_new)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_new)
 
 
 @contextlib.contextmanager
