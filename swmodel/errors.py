@@ -1,6 +1,7 @@
 """The errors of this package and their exit status. It imports no other module of the package."""
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 EXIT_OK = 0
@@ -61,6 +62,22 @@ def of_part(name: str) -> Iterator[None]:
     except SwmodelError as error:
         error.part = error.part or name
         raise
+
+
+@contextlib.contextmanager
+def logged_once(logged: set[str]) -> Iterator[None]:
+    """Leave out the messages that were `logged` before, such as those of another member."""
+
+    def is_new(record):
+        text = record.getMessage()
+        return text not in logged and not logged.add(text)
+
+    logger = logging.getLogger("swmodel")
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
 
 
 class ConfigError(SwmodelError, ValueError):

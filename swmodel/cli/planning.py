@@ -13,7 +13,7 @@ import numpy as np
 
 from ..config import Experiment, Override, read
 from ..config.assembly import MOST_RECORDS, model_of, time_step
-from ..config.scenario import bytes_of_outputs, restarted_products
+from ..config.scenario import Output, arrays_of, bytes_of_outputs
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..errors import ConfigError, SwmodelError
 from ..models.shallow_water import ShallowWater
@@ -193,8 +193,15 @@ def _subject(case, machine, gradient):
         subject, lines = dataclasses.replace(subject, gradient=found), [*lines, line]
     history = jax.eval_shape(case.stepper.history, state)
     restarted = [math.prod(x.shape[:-2]) for x in jax.tree.leaves((state, history)) if x.ndim >= 2]
-    restarted += [*restarted_products(experiment.output), 1]  # and the depth
+    restarted += [*_sums_in_restart(experiment.output), 1]  # and the depth
     return subject, lines, functools.partial(files_of, experiment, model, restarted, case.dt, math.prod(shape))
+
+
+def _sums_in_restart(output: Output) -> list[int]:
+    """The number of fields in each array that a restart keeps of products."""
+    cells = 2**20 + 7  # no other length
+    shapes = [x.shape for _, section in output.named_products() for x in arrays_of(section, cells).values()]
+    return [math.prod(shape[:-1]) for shape in shapes if shape[-1:] == (cells,)]
 
 
 def _memory(case, model, state):

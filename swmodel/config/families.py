@@ -6,13 +6,12 @@ replaces, so that it is checked and made as any experiment is. All nests make a 
 
 import contextlib
 import dataclasses
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ..errors import ConfigError, SwmodelError
+from ..errors import ConfigError, SwmodelError, logged_once
 from ..fields.state import State
 from ..grids.water import INSIDE
 from ..models.ensemble import Ensemble
@@ -356,10 +355,10 @@ def members_of(
         make_state: makes the first state of a member, of its Draft, its model and its number.
     """
     drafts, varied = member_drafts(made.draft), cast(Any, made.experiment().ensemble).varied
-    models, states, known, messages = [], [], {}, set()
+    models, states, known, logged = [], [], {}, set()
     for k, draft in enumerate(drafts):
         key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
-        with _member(k, messages):
+        with _mistakes_of(k), logged_once(logged):
             if key not in known:
                 known[key] = make_model(draft)
             models.append(known[key])
@@ -377,19 +376,10 @@ def all_with_the_model(made: Assembly) -> bool:
 
 
 @contextlib.contextmanager
-def _member(k: int, messages: set[str]) -> Iterator[None]:
-    """Errors that are raised inside become mistakes of member `k`, and no message is logged for a second member."""
-
-    def is_new(record):
-        text = record.getMessage()
-        return text not in messages and not messages.add(text)
-
-    logger = logging.getLogger("swmodel")
-    logger.addFilter(is_new)
+def _mistakes_of(k: int) -> Iterator[None]:
+    """Errors that are raised inside become mistakes of member `k`."""
     try:
         yield
     except (SwmodelError, ValueError, OSError) as error:
         texts = getattr(error, "mistakes", None) or [str(error)]
         raise ConfigError([f"of member {k}: {text}" for text in texts]) from error
-    finally:
-        logger.removeFilter(is_new)

@@ -380,13 +380,6 @@ def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
     return memory.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
 
 
-def restarted_products(output: Output) -> list[int]:
-    """The number of fields in each array that a restart keeps of products."""
-    cells = 2**20 + 7  # no other length
-    shapes = [x.shape for _, section in output.named_products() for x in arrays_of(section, cells).values()]
-    return [math.prod(shape[:-1]) for shape in shapes if shape[-1:] == (cells,)]
-
-
 def bytes_of_outputs(output: Output, tile: int, itemsize: int, members: int = 1) -> float:
     """The bytes on a rank of `tile` cells that gauges, spectra and products need in addition to the model."""
     needed = bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
