@@ -209,7 +209,8 @@ def _compared(simulation, path, tile, restart, step):
     if not text:
         return _compared_without(model, path, restart)
     was = json.loads(text)
-    found = differences(was, fingerprint(model, step, simulation.dt, like=was))
+    facts = {name: fact for name, fact in simulation.facts.items() if name in was}  # older restarts have none
+    found = differences(was, fingerprint(model, step, simulation.dt, like=was) | facts)
     if any(difference.name in LAND for difference in found):
         cells = _land_differences(model, tile("depth"))
         replaced = LAND if model.film is None or cells else {"depth"}

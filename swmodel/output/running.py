@@ -91,7 +91,8 @@ class RestartOutput(Output):
             return
         self.tried = simulation.step
         tiles, scalars = tiles_and_scalars_of(simulation)
-        self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
+        found = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
+        self.fingerprint = found | simulation.facts
         self.store(simulation, tiles, scalars)
 
     finish = write

@@ -166,7 +166,7 @@ def test_physics_knows_no_communicator_by_name():
 
 LONG_MODULES = {  # lines, and what keeps them in one place
     "dynamics.system": 592,  # the declaration of a model, its forms, and the tendencies that a step is made of
-    "dynamics.terms": 511,  # the base classes of parts, and the records of their parameters
+    "dynamics.terms": 516,  # the base classes of parts, and the records of their parameters
     "fields.field": 425,  # the arithmetic and the operators of a Field, and the halo that they use up
     "fields.parameters": 560,  # a table of rules, one class for each kind of argument
     "output.products.base": 410,  # a product, its samples during a run, and the file that they become

@@ -423,6 +423,17 @@ def test_a_run_killed_between_the_restarts_of_two_grids_continues_from_those_of_
             np.testing.assert_array_equal(values, resumed[name][field])
 
 
+def test_a_nest_that_was_two_way_continues_as_another_by_force_alone(with_dye, tmp_path):
+    simulation = with_files(with_dye, AB2, tmp_path)
+    simulation.run(steps=1)
+    paths = {name: tmp_path / f"restart_{name}.nc" for name in with_dye.names}
+    other = nested.family([sw.Nest("harbour", two_way=False, **nested.HARBOUR)], tracers=TRACERS[:1])
+    again = sw.NestedSimulation(other, other.states(), AB2)
+    with pytest.raises(ConfigError, match="nest.two_way is True in the restart and False in the experiment"):
+        again.resume(paths)
+    again.resume(paths, force="nest.two_way")
+
+
 def test_records_are_the_states_of_their_steps_on_every_grid(with_dye, tmp_path):
     """Records of two grids, 6 and 9 outer steps apart, end parts of one chunk; others are within steps of the nest."""
     run, parts = with_files(with_dye, AB2, tmp_path), tmp_path / "parts"
