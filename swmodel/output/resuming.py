@@ -204,8 +204,7 @@ def _about(restart):
 
 def _compared(simulation, path, tile, restart, step):
     """The list of Differences between a restart and this run; collective."""
-    model = simulation.model
-    text = restart["attributes"]["fingerprint"]
+    model, text = simulation.model, restart["attributes"]["fingerprint"]
     if not text:
         return _compared_without(model, path, restart)
     was = json.loads(text)
