@@ -107,13 +107,7 @@ def mistakes_with_nests(
         if table.type == "tracks":
             text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
             yield Mistake(("inversion", "observations", k), text)
-    for k, each in enumerate(forcing):
-        if each.type == "self_attraction_loading":
-            text = (
-                f"{each.type!r} needs the elevation all round the Earth, which a nest does not have; use "
-                "'self_attraction', a fraction of the elevation, in all grids, or leave [[nest]] out"
-            )
-            yield Mistake(("forcing", k, "type"), text)
+    yield from _loading_with_nests(forcing)
     if model is not None and model.core != "finite_differences":
         core = model.core if isinstance(model.core, str) else name_of(model.core)
         text = f"{core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
@@ -129,6 +123,17 @@ def mistakes_with_nests(
         yield Mistake(("run", "communicator"), text)
     if run is not None and run.stages_per_exchange != 1:
         yield Mistake(("run", "stages_per_exchange"), "nests exchange halos at every stage; leave it out")
+
+
+def _loading_with_nests(forcing):
+    """Mistakes of forcing by the harmonics of the whole Earth's elevation."""
+    for k, each in enumerate(forcing):
+        if each.type == "self_attraction_loading":
+            text = (
+                f"{each.type!r} needs the elevation all round the Earth, which a nest does not have; use "
+                "'self_attraction', a fraction of the elevation, in all grids, or leave [[nest]] out"
+            )
+            yield Mistake(("forcing", k, "type"), text)
 
 
 def remedy_of_linear(sections: Mapping[str, Any]) -> str | None:

@@ -78,7 +78,7 @@ def pytree(cls: type[T]) -> type[T]:
     fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
     data = [f.name for f in fields if not f.metadata.get("static")]
     meta = [f.name for f in fields if f.metadata.get("static")]
-    if any("rule" in f.metadata for f in fields):
+    if not fields or any("rule" in f.metadata for f in fields):
         return _register(cls, data, meta)
     return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=meta)
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.clock import Time
-from ..dynamics.cores import FiniteDifferences
 from ..dynamics.forcing import WaterForcing
 from ..dynamics.terms import Forcing, Term
 from ..dynamics.transported import Transported
@@ -56,7 +55,7 @@ def check_options(name: str, options: Mapping[str, object]) -> None:
     """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
     for key, value in options.items():
         why = ""
-        if key == "core" and not isinstance(value, FiniteDifferences):
+        if key == "core" and not getattr(value, "halos", True):
             why = "nests have finite differences alone; leave it out."
         if key in SAME and name:
             why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
