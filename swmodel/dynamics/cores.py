@@ -73,12 +73,14 @@ class Discretisation(ModelPart, abc.ABC):
         halos: whether it reads neighbours from halos. Then halos may be wider than one stage needs, and loops may be
             fused.
         steps_layers: whether it can step several layers.
+        steps_nests: whether it can step nested grids, for which it counts what passes their borders.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
         dissipation: names of the parts of its tendency by which it dissipates energy itself.
     """
 
     halos: ClassVar[bool] = True
     steps_layers: ClassVar[bool] = False
+    steps_nests: ClassVar[bool] = False
     dissipation: Any = ()
     waves: Any = 2.0
     advection: Any = 1.0
@@ -152,6 +154,7 @@ class FiniteDifferences(Discretisation):
     """Second-order differences on the C-grid."""
 
     steps_layers = True
+    steps_nests = True
 
     def tendency(self, equations: "System", state: State, time: Time) -> State:
         return equations.differences(state, time)

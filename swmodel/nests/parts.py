@@ -55,7 +55,7 @@ def check_options(name: str, options: Mapping[str, object]) -> None:
     """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
     for key, value in options.items():
         why = ""
-        if key == "core" and not getattr(value, "halos", True):
+        if key == "core" and not getattr(value, "steps_nests", False):
             why = "nests have finite differences alone; leave it out."
         if key in SAME and name:
             why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."

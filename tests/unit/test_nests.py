@@ -13,6 +13,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.controls.controls import controls_of
+from swmodel.dynamics.cores import Discretisation
 from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.fields.field import mean_x
@@ -586,6 +587,18 @@ def test_a_nest_across_the_seam_of_a_globe_is_that_on_a_globe_which_begins_elsew
         sw.Nest("belt", (0.0, 340.0), (-20.0, 20.0)).place(family.outer.grid, 9)
 
 
+class Still(Discretisation):
+    """A core of one's own, under which nothing changes; what passes borders is not counted."""
+
+    def tendency(self, equations, state, time):
+        return state.map(jnp.zeros_like)
+
+    def not_called(self, *_):
+        raise AssertionError
+
+    parts = describe = check_parts = modes = not_called
+
+
 def masks_of(model):
     return {at: np.asarray(model.sea_floor.mask(at), float) for at in "uvh"}
 
@@ -601,6 +614,7 @@ def masks_of(model):
         ([{}], {"depth": lambda x, y: np.where(x < 8e3, 10.0, 0.0)}, "lies on land alone"),
         ([{"options": {"boundaries": sw.Flather()}}], {}, "in the nest 'harbour': all grids have that"),
         ([{}], {"core": sw.PseudoSpectral()}, "nests have finite differences alone"),
+        ([{}], {"core": Still()}, "nests have finite differences alone"),
         ([{}], {"dissipation": SPONGE}, "nests would have it along sides of their own; give it in boundaries"),
         ([{}], {"forcing": sw.Flather()}, "nests would have it along sides of their own; give it in boundaries"),
         (  # an array that fits the nest as well
