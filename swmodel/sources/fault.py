@@ -220,7 +220,8 @@ def _mistakes(fault):
     mistakes = [
         f"fault {i + 1}: {name} = {value:g} {why}; give {rule.wanted()}."
         for name, rule in numbers_of(Fault).items()
-        for i, values in enumerate(getattr(fault, name))
+        if not _is_within(rule, stacked := getattr(fault, name))
+        for i, values in enumerate(stacked)
         for value in np.ravel(values)
         if (why := rule.outside(value) if np.isfinite(value) else "is not a number")
     ]
@@ -231,6 +232,11 @@ def _mistakes(fault):
         f"{fault.reference}."
         for i in np.flatnonzero(top < -1e-6 * fault.width)
     ]
+
+
+def _is_within(rule, values):
+    """Whether all values are finite and keep a rule, which their extremes show."""
+    return np.isfinite(values).all() and not (rule.outside(np.min(values)) or rule.outside(np.max(values)))
 
 
 def top_of(fault: Fault) -> np.ndarray | jax.Array:

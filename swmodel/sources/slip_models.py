@@ -189,7 +189,7 @@ def _geojson(path: str, words: str) -> SlipModel:
             "rake: copy it again."
         ) from None
     unit = "km" if np.abs(corners[..., 2]).max() <= DEEPEST else "m"
-    corners[..., 2] = np.abs(corners[..., 2]) * (to_si("depth", unit) or 1.0)
+    corners[..., 2] = _in_si(path, words, "depth", unit, np.abs(corners[..., 2]))
     called = {name: next((key for key in keys if key in rows[0]), None) for name, keys in OPTIONAL.items()}
     values = {name: np.array([float(row.get(key) or 0.0) for row in rows]) for name, key in called.items()}
     columns |= _rectangles(corners) | {"onset": values["onset"], "rise_time": values["rise"] + values["fall"]}
@@ -230,6 +230,13 @@ def _columns(table: Table, pattern: str) -> Iterator[tuple[str, str | None, np.n
             yield name, match[2], table.numbers(header)
 
 
+def _in_si(path, words, name, unit, values):
+    """Values of an argument of Fault in its SI unit."""
+    if (factor := to_si(name, unit)) is None:
+        raise DataError(f"{path} is {words} with the unit {unit!r} of {name}; give {' or '.join(si_units(name))}.")
+    return values * factor
+
+
 def _check_complete(path, words, columns, needed, example=""):
     if missing := [name for name in needed if name not in columns]:
         raise DataError(f"{path} is {words} without {', '.join(missing)}; add a column for each{example}.")
@@ -239,9 +246,7 @@ def _geoclaw(path: str, words: str) -> SlipModel:
     table, columns, units = read_csv(path, inline_comments=True, formats=("subfaults",)), {}, []
     for name, unit, values in _columns(table, r"(\w+)\s*(?:\(\s*(\w+)\s*\))?"):
         unit = unit or _unit_of(name, values)
-        if (factor := to_si(name, unit)) is None:
-            raise DataError(f"{path} is {words} with the unit {unit!r} of {name}; give {' or '.join(si_units(name))}.")
-        columns[name] = values * factor
+        columns[name] = _in_si(path, words, name, unit, values)
         units += [f"{name} in {unit}"] if name in ("depth", "length", "width", "slip") else []
     _check_complete(path, words, columns, NEEDED)
     references = set(table.texts("reference")) if "reference" in table.names else {"centroid"}
@@ -263,7 +268,7 @@ def _unit_of(name, values):
 def _sift(path: str, words: str) -> SlipModel:
     table = read_csv(path, formats=("sift",))
     columns = {
-        name: (to_si(name, unit or "") or 1.0) * values for name, unit, values in _columns(table, r"(\w+?)_(deg|km|m)")
+        name: _in_si(path, words, name, unit, values) for name, unit, values in _columns(table, r"(\w+?)_(deg|km|m)")
     }
     _check_complete(path, words, UNLESS_GIVEN | columns, NEEDED, ", as depth_km")
     columns = UNLESS_GIVEN | columns
