@@ -23,8 +23,7 @@ rounding. The content of a tracer changes likewise, by the same correction with 
 level surface at rest stays so, over any depth, since every formula gives a mean of wet elevations.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import jax
@@ -37,11 +36,11 @@ from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import pytree, static
 from ..models.shallow_water import ShallowWater
-from ..parallel.boxes import collect, joined
-from ..stencils.expressions import cells
-from ..stencils.native import interpolate
+from ..parallel.boxes import Boxes, collect
+from ..stencils.expressions import Strips, cells, cells_of
+from ..stencils.native import Blocks, block_sums, interpolate
 from ..stepping.steps import Carry, StepLoop
-from .edges import LEAST, ON_FACES, Edges, along_border, coarse, coverage, means_in, sums_of_blocks
+from .edges import LEAST, Edges, along_border, coarse, coverage, means_in, strips_at, sums_along
 from .interpolation import weights_of
 from .nest import Place
 
@@ -53,21 +52,21 @@ class OuterValues:
     """What an outer grid has along the border before one of its steps, on every rank.
 
     Attributes:
-        flow: for each strip under the frame (n, rows, columns): m eta [m], u, v [m s-1], m c of tracers; and m, where
-            it moves.
-        carried: what passed each face of a two-way border in the step before, (n, rows, columns) for each side: the
-            volume of water [m3], and contents of tracers. Empty before a step.
+        flow: in the outer cells of `Edges.ring` (n, cells): m eta [m], u, v [m s-1], m c of tracers; and m, where it
+            moves.
+        carried: what passed each face of a two-way border in the step before (n, faces): the volume of water [m3], and
+            contents of tracers. None before a step.
     """
 
-    flow: list[jax.Array]
-    carried: list[jax.Array]
+    flow: jax.Array
+    carried: jax.Array | None
 
 
 @pytree
 class Border:
     """The border between a nest and the grid around it, on one rank.
 
-    All lists of four are of the southern, northern, western and eastern side.
+    Values along the border are of its southern, northern, western and eastern side, one after the other.
 
     Attributes:
         edges: the places of the border on both grids' tiles.
@@ -77,12 +76,13 @@ class Border:
         kept: the names of the variables that terms of both grids keep, at cell centres.
         counted: the Passages along y, and along x.
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
-        level: for each side, m_i / sum w m on the nest's cells in the frame, where the outer coast does not move.
-        means: {"h", "u" or "v": weights on the nest's cells in the box, whose sums over outer cells are means}.
-        covered: {"h", "u" or "v": the outer cells and faces in each Part of the box that take these means}.
-        lengths: for each side, the lengths of the nest's faces on the border [m].
-        outer_lengths, outer_area: for each Part of each side, the lengths of the outer grid's faces on the border [m],
-            and the areas of the outer cells next to the box [m2].
+        factors: what the outer flow is multiplied by in the frame (n, cells): 1 in wet cells and faces, and 0 on land;
+            m_i / sum w m for fields at centres where the outer coast does not move.
+        means: of the nest's cells in the box (3, rows, columns): weights at h, u and v whose sums over outer cells are
+            means.
+        covered: {"h", "u" or "v": the outer cells and faces in the box that take these means, (cells,)}.
+        lengths, outer_lengths: of the faces on the border in both grids [m] (faces,).
+        rises: of the outer cells next to the box (cells,): 1 / area [m-2], negative on the northern and eastern side.
     """
 
     edges: Edges = static()
@@ -93,12 +93,12 @@ class Border:
     counted: tuple[tuple[Passage, ...], tuple[Passage, ...]] = static()
     mask: dict[str, jax.Array]
     outer_mask: dict[str, jax.Array]
-    level: list[jax.Array]
-    means: dict[str, jax.Array]
-    covered: dict[str, list[jax.Array]]
-    lengths: list[jax.Array]
-    outer_lengths: list[list[jax.Array]]
-    outer_area: list[list[jax.Array]]
+    factors: jax.Array
+    means: jax.Array
+    covered: dict[str, jax.Array]
+    lengths: jax.Array
+    outer_lengths: jax.Array
+    rises: jax.Array
 
     @staticmethod
     def between(outer: ShallowWater, inner: ShallowWater, place: Place, two_way: bool) -> "Border":
@@ -123,27 +123,26 @@ class Border:
 
     # -- what passes the border ----------------------------------------------------------------------------------------
 
-    def passed(self, loop: StepLoop, passed: Mapping[str, jax.Array]) -> list[jax.Array]:
+    def passed(self, loop: StepLoop, passed: Mapping[str, jax.Array]) -> jax.Array | tuple[()]:
         """What passed a two-way border in a step of the nest, of `StepLoop.counted_step`.
 
-        For each side (n, rows, columns) of what is `counted` there, per unit width.
+        Per unit width (n, faces); () of a border that is not two-way.
         """
-        return [
-            self._strip(loop, passed, k // 2, part) for k, part in enumerate(self.edges.faces if self.two_way else [])
-        ]
+        return self._crossed(loop, passed, self.edges.faces) if self.two_way else ()
 
-    def nothing_passed(self) -> list[jax.Array]:
+    def nothing_passed(self) -> jax.Array | tuple[()]:
         """`passed` before the nest's first step in one of the outer grid."""
-        n, dtype = len(self.counted[0]), self.lengths[0].dtype
-        return [jnp.zeros((n, *part.shape), dtype) for part in (self.edges.faces if self.two_way else [])]
+        return jnp.zeros((len(self.counted[0]), *self.lengths.shape), self.lengths.dtype) if self.two_way else ()
 
-    def _strip(self, loop, passed, axis, part):
-        """(n, rows, columns) of what is counted in a Part of a border along an axis, 0 for y and 1 for x."""
-        each = self.counted[axis]
-        every = dict(loop.equations.counted)[each[0]]
-        first = cells(every[: every.index((part.at, part.shape))])
-        own = slice(first, first + math.prod(part.shape))
-        return jnp.stack([passed[x.name][own].reshape(part.shape) for x in each])
+    def _crossed(self, loop: StepLoop, passed: Mapping[str, jax.Array], sides: Boxes) -> jax.Array:
+        """(n, faces) of what is counted in the faces on the border of one of the grids."""
+        found, counted = [], dict(loop.equations.counted)
+        for each, at in zip(self.counted, "vu", strict=True):
+            own, every = strips_at(sides, at), counted[each[0]]
+            place = next(k for k in range(len(every)) if every[k : k + len(own)] == own)
+            first, count = cells(every[:place]), cells(own)
+            found.append(jnp.stack([passed[x.name][first : first + count] for x in each]))
+        return jnp.concatenate(found, axis=1)
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
@@ -154,70 +153,48 @@ class Border:
 
         With what `passed` in the step before, of `StepLoop.counted_step`, they hold what passed a two-way border.
         """
-        carry, strips = loop.read(carry, self._names, [part for parts in self.edges.ring for part in parts])
-        boxes, strip = [], iter(strips)
-        for parts in self.edges.ring:
-            boxes.append(joined([(part, self._flow(loop, next(strip), step, part)) for part in parts]))
-        if passed is not None and self.two_way:
-            for k, (parts, lengths) in enumerate(zip(self.edges.outer_faces, self.outer_lengths, strict=True)):
-                carried = (x[None] * self._strip(loop, passed, k // 2, y) for x, y in zip(lengths, parts, strict=True))
-                boxes.append(joined(list(zip(parts, carried, strict=True))))
-        whole = collect(boxes, self.communicator)
-        return carry, OuterValues(whole[:4], whole[4:])
+        ring, faces, names = self.edges.ring, self.edges.outer_faces, [name for name, _ in self.fields]
+        carry, values = loop.read(carry, names, ring.strips)
+        fields = dict(zip(names, values, strict=True))
+        wet = _where_wet(loop, fields["eta"], step, ring.strips, cells_of(self.outer_mask["h"], ring.strips))
+        fields = _converted("shown", loop, fields, step, ring.strips)
+        planes = [wet * fields[name] if at == "h" else fields[name] for name, at in self.fields]
+        flow = jnp.stack(planes + ([wet] if loop.equations.film is not None else []))
+        if passed is None or not self.two_way:
+            return carry, OuterValues(*collect([(ring, flow)], self.communicator), None)
+        carried = self.outer_lengths[None] * self._crossed(loop, passed, faces)
+        return carry, OuterValues(*collect([(ring, flow), (faces, carried)], self.communicator))
 
-    def _flow(self, loop, strip, step, part):
-        """The flow of OuterValues in a Part of the outer grid, of a strip that was read there."""
-        values = dict(zip(self._names, strip, strict=True))
-        wet = _where_wet(loop, values["eta"], step, part, self.outer_mask["h"][part.slices])
-        values = _converted("shown", loop, values, step, part)
-        planes = [wet * values[name] if at == "h" else values[name] for name, at in self.fields]
-        return jnp.stack(planes + ([wet] if loop.equations.film is not None else []))
-
-    @property
-    def _names(self):
-        return [name for name, _ in self.fields]
-
-    @property
-    def _given_back(self):
-        """{name: whose mean it is: that of faces "u" or "v", wet cells "h", or "all" that can be wet}."""
-        return dict(self.fields) | dict.fromkeys(self.kept, "all")
-
-    def in_frame(self, *outer: OuterValues) -> list[jax.Array]:
-        """The outer flow at some times on the frame: for each side (times, n, rows, columns) of the nest.
+    def in_frame(self, *outer: OuterValues) -> jax.Array:
+        """The outer flow at some times on the frame (times, n, cells).
 
         It is 0 on land; where the outer shore moves, fields at centres are still multiplied by m, as in OuterValues.
         """
-        found, positions = [], "".join(at for _, at in self.fields) + "h"
-        for side, flows in enumerate(zip(*(values.flow for values in outer), strict=True)):
-            count, part = len(flows[0]), self.edges.frame[side]
-            x = self._linear(jnp.concatenate(flows), len(outer) * positions[:count], self.edges.under_ring(side))
-            water = {at: self.mask[at][part.slices] for at in "uv"}
-            water["h"] = self.level[side] if count == len(self.fields) else jnp.ones_like(self.level[side])
-            x = x.reshape(len(outer), count, *x.shape[1:])
-            found.append(x * jnp.stack([water[at] for at in positions[:count]])[None])
-        return found
+        flows = jnp.concatenate([values.flow for values in outer])
+        faces = [(at == "v", at == "u") for at in self._positions] * len(outer)
+        x = interpolate(flows, self.edges.place.ratio, faces, self.edges.under_ring)
+        return x.reshape(len(outer), -1, x.shape[1]) * self.factors[None]
 
-    def _linear(self, x, positions, cells):
-        """Fields x (n, rows, columns) of the outer grid at n positions on some of the nest's cells in this box."""
-        return interpolate(x, self.edges.place.ratio, [(p == "v", p == "u") for p in positions], cells)
+    @property
+    def _positions(self) -> str:
+        """Those of the outer flow, of which there is m at the end where it moves."""
+        return "".join(at for _, at in self.fields) + "h" * (len(self.factors) - len(self.fields))
 
-    def fill_frame(self, loop: StepLoop, carry: Carry, flow: Sequence[jax.Array], step: Count) -> Carry:
-        """The nest's carry before its step number `step`, with the outer flow at that time, of `in_frame`."""
-        parts, values, moves = self.edges.frame, [], len(flow[0]) > len(self.fields)
-        at_centres = [name for name, at in self.fields if at == "h"]
-        old: Any = [[None] * len(at_centres)] * 4
-        if moves:
-            carry, old = loop.read(carry, at_centres, parts)
-        for part, x, kept in zip(parts, flow, old, strict=True):
-            wet, new = self.mask["h"][part.slices], dict(zip(self._names, x, strict=False))
-            if moves:
-                new |= {name: wet * _quotient(new[name], x[-1]) for name in at_centres}
-                new["eta"] = wet * self._above_bed(loop, new["eta"], step, part)
-            new = _converted("stored", loop, new, step, part)
-            if moves:  # far from all water of the outer grid the nest keeps its own elevation
-                new |= {name: jnp.where(x[-1] > LEAST, new[name], y) for name, y in zip(at_centres, kept, strict=True)}
-            values.append(jnp.stack(list(new.values())))
-        return loop.write(carry, self._names, parts, values)
+    def fill_frame(self, loop: StepLoop, carry: Carry, flow: jax.Array, step: Count) -> Carry:
+        """The nest's carry before its step number `step`, with the outer flow at that time (n, cells) in the frame."""
+        strips, names = self.edges.frame.strips, [name for name, _ in self.fields]
+        new, at_centres = dict(zip(names, flow, strict=False)), [name for name, at in self.fields if at == "h"]
+        if len(flow) == len(names):
+            new = _converted("stored", loop, new, step, strips)
+        else:
+            carry, old = loop.read(carry, at_centres, strips)
+            wet, water = cells_of(self.mask["h"], strips), flow[-1]
+            new |= {name: wet * _quotient(new[name], water) for name in at_centres}
+            new["eta"] = wet * _above_bed(loop, new["eta"], step, strips)
+            new = _converted("stored", loop, new, step, strips)
+            # far from all water of the outer grid the nest keeps its own elevation
+            new |= {name: jnp.where(water > LEAST, new[name], x) for name, x in zip(at_centres, old, strict=True)}
+        return loop.write(carry, names, strips, jnp.stack([new[name] for name in names]))
 
     def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
         """A field of the outer grid on the nest's tile, linear between its cells or faces.
@@ -226,11 +203,12 @@ class Border:
             x: (my, mx) of the outer tile, at `position` "h", "u" or "v".
             of_water: whether it counts in water alone, as the elevation in the frame, and is 0 on the nest's land.
         """
-        mask = self.outer_mask[position]
-        values = jnp.stack([x * mask, mask] if of_water else [x])
-        parts = [(part, values[(slice(None), *part.slices)]) for part in self.edges.whole]
-        (box,) = collect([joined(parts)], self.communicator)
-        fine = self._linear(box, position * len(box), self.edges.inner.slices)
+        mask, place, tile = self.outer_mask[position], self.edges.place, self.edges.inner
+        values = cells_of(jnp.stack([x * mask, mask] if of_water else [x]), self.edges.whole.strips)
+        (whole,) = collect([(self.edges.whole, values)], self.communicator)
+        box = place.shape, (tile.j0, tile.i0), tile.shape
+        fine = interpolate(whole, place.ratio, [(position == "v", position == "u")] * len(whole), [box])
+        fine = fine.reshape(-1, *tile.shape)
         if of_water and position == "h":
             return self.mask["h"] * jnp.where(fine[1] > LEAST, _quotient(*fine), 0.0)
         return fine[0] * (self.mask[position] if of_water else 1.0)
@@ -242,7 +220,7 @@ class Border:
         outer: tuple[StepLoop, Carry, Count],
         nest: tuple[StepLoop, Carry, Count],
         after: OuterValues,
-        passed: Sequence[jax.Array],
+        passed: jax.Array,
     ) -> tuple[Carry, Carry]:
         """(the outer grid's carry with the nest's means in the box, and its fluxes through the border; the nest's).
 
@@ -255,107 +233,110 @@ class Border:
             passed: the sum of `self.passed` of the nest's steps in it.
         """
         loop, carry, step = outer
-        inner, means, carried = self._inner_values(*nest, passed)
-        parts, values = self.edges.outer_box, []
-        carry, old = loop.read(carry, [*self._given_back], parts)
-        for k, (part, before) in enumerate(zip(parts, old, strict=True)):
-            covered = {at: each[k] for at, each in self.covered.items()}
-            here = {name: x[0][part.box_slices] for name, x in means.items()}
-            values.append(self._with_means(loop, step, part, covered, here, before))
-        carry = loop.write(carry, [*self._given_back], parts, values)
-        differences = [outer - own for outer, own in zip(after.carried, carried, strict=True)]
-        return self._refluxed(loop, carry, step, differences), inner
+        inner, names, sums = self._sums(*nest)
+        ratio, faces = self.edges.place.ratio, self.edges.faces
+        carried = sums_along(self.lengths[None] * passed, faces, ratio)
+        box, sides = coarse(self.edges.box, [(ratio, ratio)]), coarse(faces, 2 * [(1, ratio)] + 2 * [(ratio, 1)])
+        means, carried = collect([(box, sums.reshape(len(sums), -1)), (sides, carried)], self.communicator)
+        given, strips = self._given_back, self.edges.outer_box.strips
+        carry, old = loop.read(carry, [*given], strips)
+        new = dict(zip(names, self.edges.outer_box.of_tile(means), strict=True))
+        carry = loop.write(carry, [*given], strips, self._with_means(loop, step, new, old))
+        return self._refluxed(loop, carry, step, cast(jax.Array, after.carried) - carried), inner
 
-    def _with_means(self, loop, step, part, covered, means, old):
-        """(n, rows, columns) of the fields in a Part of the outer grid's box, those `covered` with the nest's means."""
-        at, equations = self._given_back, loop.equations
-        covered = covered | {"all": covered["h"]}
+    @property
+    def _given_back(self) -> dict[str, str]:
+        """{name: whose mean it is: that of faces "u" or "v", wet cells "h", or "all" that can be wet}."""
+        return dict(self.fields) | dict.fromkeys(self.kept, "all")
+
+    def _with_means(self, loop, step, means, old):
+        """(n, cells) of the fields in the outer grid's box, those `covered` with the nest's means."""
+        at, equations, strips = self._given_back, loop.equations, self.edges.outer_box.strips
+        covered = self.covered | {"all": self.covered["h"]}
         if (weight := means.get("weight")) is not None:
             means = {name: _quotient(x, weight) if at.get(name, "h") == "h" else x for name, x in means.items()}
             covered["h"] = jnp.where(weight > 0, covered["h"], 0.0)
         columns = [means[name] for name in means if name.startswith("column ")]
         shown: Any = converted("shown", equations.contents, means, columns) if columns else {}
         means |= shown
-        means["eta"] = self._above_bed(loop, means["eta"], step, part)
-        means = _converted("stored", loop, means, step, part)
+        means["eta"] = _above_bed(loop, means["eta"], step, strips)
+        means = _converted("stored", loop, means, step, strips)
         return jnp.stack([jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(at, old, strict=True)])
 
     def _refluxed(self, loop, carry, step, differences):
-        """The outer grid's carry with the `differences` of what both grids carried through each side of the border."""
+        """The outer grid's carry with the `differences` of what both grids carried through the border (n, faces)."""
         equations, names = loop.equations, [name for name, at in self.fields if at == "h"]
-        sides, adjacent = zip(*((k, part) for k, parts in enumerate(self.edges.adjacent) for part in parts))
-        areas = [area for each in self.outer_area for area in each]
-        carry, old = loop.read(carry, names, adjacent)
-        values, layers = [], len(equations.names_of_layers)
-        for k, side, strip, area in zip(sides, adjacent, old, areas, strict=True):
-            gained = [(x * (1 - k % 2 * 2))[side.box_slices] / area for x in differences[k]]
-            rises = [*equations.sums(gained[:layers]), *gained[layers:]]
-            new = {name: x + rise for name, x, rise in zip(names, strip, rises, strict=True)}
-            new["eta"] = self._above_bed(loop, new["eta"], step, side)
-            if equations.film is not None:  # what falls dry holds nothing
-                columns, contents = _columns(loop, new, step, side), equations.contents
-                new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, _, n in contents}
-            values.append(jnp.stack(list(new.values())))
-        return loop.write(carry, names, adjacent, values)
+        adjacent, layers = self.edges.adjacent, len(equations.names_of_layers)
+        carry, old = loop.read(carry, names, adjacent.strips)
+        gained = [*(adjacent.of_tile(differences) * self.rises[None])]
+        rises = [*equations.sums(gained[:layers]), *gained[layers:]]
+        new = {name: x + rise for name, x, rise in zip(names, old, rises, strict=True)}
+        new["eta"] = _above_bed(loop, new["eta"], step, adjacent.strips)
+        if equations.film is not None:  # what falls dry holds nothing
+            columns = _columns(loop, new, step, adjacent.strips)
+            new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, _, n in equations.contents}
+        return loop.write(carry, names, adjacent.strips, jnp.stack([*new.values()]))
 
-    @staticmethod
-    def _above_bed(loop, eta, step, part):
-        if loop.equations.film is None:
-            return eta
-        return jnp.maximum(eta, -loop.equations.depth_at(Time(step)).interior[part.slices])
+    def _sums(self, loop, carry, step):
+        """(the carry, names of fields, their sums (n, rows, columns)) of a nest before its step number `step`.
 
-    def _inner_values(self, loop, carry, step, passed):
-        """(the carry, boxes, what was carried) of a nest before its step number `step`, on every rank.
-
-        The boxes are {name: means of a field}: of eta [m], u and v [m s-1], contents of tracers and the thickness of
-        layers with such; with wetting of the cells with water, times the share of these in the area, and that share.
-        What was carried is that through both grids' borders [m3, content].
+        They are means of eta [m], u and v [m s-1], contents of tracers and the thickness of layers with such; with
+        wetting of the cells with water, times the share of these in the area, and that share.
         """
-        part, ratio = self.edges.box, self.edges.place.ratio
-        state, lead = loop.get_state(carry), tuple(n % ratio for n in part.within)
-        at, every = self._given_back, self.means["h"]
-        fields = {name: state[name][part.slices] for name in at}
-        weights = self.means | {"all": every, "h": _where_wet(loop, fields["eta"], step, part, every)}
-        fields |= {f"column {k}": x for k, x in enumerate(_columns(loop, fields, step, part))}
-        planes = {name: weights[at.get(name, "h")] * x for name, x in fields.items()}
-        if loop.equations.film is not None:
-            planes["weight"] = weights["h"]
-        sums = {
-            name: sums_of_blocks(x, lead, (ratio, ratio), ON_FACES.get(at.get(name, ""), ()))
-            for name, x in planes.items()
-        }
-        sums, carry = loop.after(sums, carry)
-        blocks = coarse(part, (ratio, ratio))
-        parts = [(blocks, x[None]) for x in sums.values()]
-        carried = [length[None] * strip for length, strip in zip(self.lengths, passed, strict=True)]
-        for side, strips, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
-            lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
-            parts.append((coarse(side, ratios), sums_of_blocks(strips, lead, ratios, ())))
-        boxes = collect(parts, self.communicator)
-        return carry, dict(zip(sums, boxes, strict=False)), boxes[len(sums) :]
+        (part,), ratio, strips = self.edges.box.here, self.edges.place.ratio, self.edges.box.strips
+        at, moves = self._given_back, loop.equations.film is not None
+        names = [*at]
+        lead = part.within[0] % ratio, part.within[1] % ratio
+
+        def blocks(corner):
+            planes = tuple(_WEIGHTS[at.get(name, "h")] for name in names)
+            return Blocks(corner, part.shape, ratio, lead, planes)
+
+        if not moves and not loop.equations.contents:
+            carry, sums = loop.block_sums(carry, names, self.means, blocks(part.at))
+            return carry, names, sums
+        carry, values = loop.read(carry, names, strips)
+        fields = dict(zip(names, values, strict=True))
+        wet = _where_wet(loop, fields["eta"], step, strips, jnp.ones_like(fields["eta"]))
+        fields |= {f"column {k}": x for k, x in enumerate(_columns(loop, fields, step, strips))}
+        if moves:
+            fields = {name: wet * x if at.get(name, "h") == "h" else x for name, x in fields.items()} | {"weight": wet}
+        names = [*fields]
+        _, sums = block_sums([x.reshape(part.shape) for x in fields.values()], self.means, blocks((0, 0)))
+        return carry, names, sums
 
 
-def _where_wet(loop, eta, step, part, x):
-    """x, and 0 in cells of a Part that have no more than a film of water before step number `step`."""
+_WEIGHTS = {"h": (0, (False, False)), "all": (0, (False, False)), "u": (1, (False, True)), "v": (2, (True, False))}
+"""{position: (the number of its weights in `means`, whether a sum is that of the last row, or column, alone)}."""
+
+
+def _depth(loop, step, strips):
+    return cells_of(loop.equations.depth_at(Time(step)).interior, strips)
+
+
+def _above_bed(loop, eta, step, strips):
+    return eta if loop.equations.film is None else jnp.maximum(eta, -_depth(loop, step, strips))
+
+
+def _where_wet(loop, eta, step, strips, x):
+    """x, and 0 in cells of strips that have no more than a film of water before step number `step`."""
     film = loop.equations.film
-    if film is None:
-        return x
-    return jnp.where(eta + loop.equations.depth_at(Time(step)).interior[part.slices] > 1.5 * film, x, 0.0)
+    return x if film is None else jnp.where(eta + _depth(loop, step, strips) > 1.5 * film, x, 0.0)
 
 
-def _columns(loop, fields, step, part):
-    """The thickness of each layer [m] in a Part, from {name: values there}; [] where there are no tracers."""
+def _columns(loop: StepLoop, fields: Mapping[str, Any], step: Count, strips: Strips) -> list[jax.Array]:
+    """The thickness of each layer [m] in strips, from {name: values there}; [] where there are no tracers."""
     equations = loop.equations
     if not equations.contents:
         return []
-    rest = [x.interior[part.slices] for x in equations.at_rest(equations.depth_at(Time(step)))]
+    rest = [cells_of(x.interior, strips) for x in equations.at_rest(equations.depth_at(Time(step)))]
     excess = equations.excess([fields[eta] for *_, eta in equations.names_of_layers])
     return [a + b for a, b in zip(rest, excess, strict=True)]
 
 
-def _converted(how, loop, fields, step, part) -> dict[str, Any]:
-    """{name: values in a Part} with tracers "shown", as concentrations, or "stored", as contents of columns."""
-    columns = _columns(loop, fields, step, part)
+def _converted(how, loop, fields, step, strips) -> dict[str, Any]:
+    """{name: values in strips} with tracers "shown", as concentrations, or "stored", as contents of columns."""
+    columns = _columns(loop, fields, step, strips)
     return fields | converted(how, loop.equations.contents, fields, columns) if columns else fields
 
 
@@ -370,31 +351,42 @@ def _on_rank(outer, inner, place, two_way, rank):
     mask, outer_mask = (
         {p: model.decomposition.cut(model.sea_floor.mask(p), rank) for p in "huv"} for model in (inner, outer)
     )
-    level = []
-    for k, (strip, part) in enumerate(zip(edges.place_of_ring, edges.frame, strict=True)):
-        rows, columns = (weights_of(np.arange(n * place.ratio), n, place.ratio) for n in strip[1])
-        sea = place.of_outer(outer.sea_floor.mask("h"), strip).astype(float)
-        weight = (rows @ sea @ columns.T)[edges.under_ring(k)]
-        level.append(np.where(weight > LEAST, mask["h"][part.slices], 0.0) / np.where(weight > LEAST, weight, 1.0))
-    covered = {
-        p: [x * outer_mask[p][part.slices] for x, part in zip(coverage(inner, p, edges), edges.outer_box, strict=True)]
-        for p in "huv"
-    }
-    arrays: Any = (
-        mask,
-        outer_mask,
-        level,
-        {p: means_in(inner, p, edges) for p in "huv"},
-        covered,
-        [x for (x,) in along_border(inner.grid, edges.inner, [[part] for part in edges.faces])],
-        along_border(outer.grid, edges.outer, edges.outer_faces),
-        along_border(outer.grid, edges.outer, edges.adjacent, area=True),
-    )
     system = inner.system
     tracers = [(row.name, "h") for row, *_ in system.contents]
     names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
-    counted: Any = tuple(tuple(passages(system, at)) for at in "vu")
     fields = *names, *tracers
+    water = {p: cells_of(mask[p], edges.frame.strips) for p in "huv"}
+    if outer.film is None:
+        water["h"] = _levels(outer, edges, water["h"])
+    else:
+        water["h"] = np.ones_like(water["h"])
+    factors = [water[p] for p in [at for _, at in fields] + ["h"] * (outer.film is not None)]
+    covered = {p: coverage(inner, p, edges) * cells_of(outer_mask[p], edges.outer_box.strips) for p in "huv"}
+    counts = [cells(Boxes((parts,)).strips) for parts in edges.adjacent.parts]
+    signs = np.repeat([1.0, -1.0, 1.0, -1.0], counts)
+    arrays: Any = (
+        mask,
+        outer_mask,
+        np.stack(factors),
+        np.stack([means_in(inner, p, edges) for p in "huv"]),
+        covered,
+        along_border(inner.grid, edges.inner, edges.faces),
+        along_border(outer.grid, edges.outer, edges.outer_faces),
+        signs / along_border(outer.grid, edges.outer, edges.adjacent, area=True),
+    )
+    counted: Any = tuple(tuple(passages(system, at)) for at in "vu")
     both = {row.name for row in system.variables} & {row.name for row in outer.system.variables} - dict(fields).keys()
     host = Border(edges, two_way, inner.communicator, fields, tuple(sorted(both)), counted, *arrays)
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)
+
+
+def _levels(outer, edges, wet):
+    """m_i / sum w m in the frame (cells,) of a nest that is `wet` there, where the outer coast does not move."""
+    place, weights = edges.place, []
+    for strip, (shape, first, new) in zip(edges.place_of_ring, edges.under_ring, strict=True):
+        rows, columns = (
+            weights_of(np.arange(a, a + m), n, place.ratio) for a, m, n in zip(first, new, shape, strict=True)
+        )
+        weights.append((rows @ place.of_outer(outer.sea_floor.mask("h"), strip).astype(float) @ columns.T).ravel())
+    weight = np.concatenate(weights)
+    return np.where(weight > LEAST, wet, 0.0) / np.where(weight > LEAST, weight, 1.0)

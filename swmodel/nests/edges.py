@@ -1,12 +1,12 @@
 """Where a nest's tile and the tile of the grid around it meet their border, and what is constant there.
 
-Lists of four are of the southern, northern, western and eastern side of the box. A face has the number of the cell
-before it. A box of the outer grid has several Parts in a tile where the box lies across the seam of a grid that goes
-round the Earth.
+Boxes along the border are those of the southern, northern, western and eastern side. A face has the number of the cell
+before it. A box of the outer grid has several Parts in a tile where it lies across the seam of a grid that goes round
+the Earth.
 """
 
 import dataclasses
-import functools
+import math
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -16,7 +16,7 @@ import numpy as np
 from ..dynamics.transported import Passage, passages
 from ..grids.grid import Grid
 from ..models.shallow_water import ShallowWater
-from ..parallel.boxes import Part
+from ..parallel.boxes import Boxes, Part
 from ..parallel.decomposition import Tile
 from ..stencils.expressions import Strips
 from .nest import Nest, Place, Rectangle
@@ -31,7 +31,7 @@ __all__ = [
     "coverage",
     "means_in",
     "strips_at",
-    "sums_of_blocks",
+    "sums_along",
 ]
 
 LEAST = 1e-6  # the least sum of weights of wet cells from which a value is taken
@@ -52,18 +52,21 @@ class Edges:
     outer: Tile
     inner: Tile
 
-    def _in_outer(self, corner: tuple[int, int], shape: tuple[int, int]) -> list[Part]:
-        return Part.all_of(corner, shape, self.outer, self.place.turn)
+    def _in_outer(self, *rectangles: Rectangle) -> Boxes:
+        return Boxes(tuple(tuple(Part.all_of(*each, self.outer, self.place.turn)) for each in rectangles))
+
+    def _in_nest(self, *rectangles: Rectangle) -> Boxes:
+        return Boxes(tuple((Part.of(*each, self.inner),) for each in rectangles))
 
     @property
-    def whole(self) -> list[Part]:
+    def whole(self) -> Boxes:
         """The outer cells of box and frame."""
-        return self._in_outer(self.place.corner, self.place.shape)
+        return self._in_outer((self.place.corner, self.place.shape))
 
     @property
-    def ring(self) -> list[list[Part]]:
+    def ring(self) -> Boxes:
         """For each side the outer cells from which the frame takes its values, with those around them."""
-        return [self._in_outer(*strip) for strip in self.place_of_ring]
+        return self._in_outer(*self.place_of_ring)
 
     @property
     def place_of_ring(self) -> list[Rectangle]:
@@ -72,40 +75,46 @@ class Edges:
         return _strips((j - 1, i - 1), (ny + 2, nx + 2), self.place.frame + 2)
 
     @property
-    def frame(self) -> list[Part]:
+    def frame(self) -> Boxes:
         """For each side the nest's cells in the frame."""
-        return [Part.of(*strip, self.inner) for strip in _strips((0, 0), self.place.nest_shape, self.place.width)]
-
-    def under_ring(self, side: int) -> tuple[slice, slice]:
-        """Of one side the cells of `frame` among the nest's cells in the whole ring, an outer cell wider all around."""
-        part = self.frame[side]
-        row, column = (n + self.place.ratio for n in part.within)
-        return slice(row, row + part.shape[0]), slice(column, column + part.shape[1])
+        return self._in_nest(*_strips((0, 0), self.place.nest_shape, self.place.width))
 
     @property
-    def box(self) -> Part:
+    def under_ring(self) -> list[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
+        """For each side (the shape of the ring, the first cell of `frame` among the nest's cells in it, its shape).
+
+        The ring is an outer cell wider all around.
+        """
+        shapes, ratio = [shape for _, shape in self.place_of_ring], self.place.ratio
+        return [
+            (shape, (part.within[0] + ratio, part.within[1] + ratio), part.shape)
+            for shape, part in zip(shapes, self.frame.here, strict=True)
+        ]
+
+    @property
+    def box(self) -> Boxes:
         """The nest's cells in the box."""
-        return Part.of(*_rectangle(*self.place.nest_box), self.inner)
+        return self._in_nest(_rectangle(*self.place.nest_box))
 
     @property
-    def outer_box(self) -> list[Part]:
+    def outer_box(self) -> Boxes:
         """The outer cells in the box."""
-        return self._in_outer(*_rectangle(self.place.rows, self.place.columns))
+        return self._in_outer(_rectangle(self.place.rows, self.place.columns))
 
     @property
-    def faces(self) -> list[Part]:
+    def faces(self) -> Boxes:
         """For each side the nest's faces on the border."""
-        return [Part.of(*strip, self.inner) for strip in _faces(*self.place.nest_box)]
+        return self._in_nest(*_faces(*self.place.nest_box))
 
     @property
-    def outer_faces(self) -> list[list[Part]]:
+    def outer_faces(self) -> Boxes:
         """For each side the outer grid's faces on the border."""
-        return [self._in_outer(*strip) for strip in _faces(self.place.rows, self.place.columns)]
+        return self._in_outer(*_faces(self.place.rows, self.place.columns))
 
     @property
-    def adjacent(self) -> list[list[Part]]:
+    def adjacent(self) -> Boxes:
         """For each side the outer cells next to the box, outside of it."""
-        return [self._in_outer(*strip) for strip in _faces(self.place.rows, self.place.columns, outside=1)]
+        return self._in_outer(*_faces(self.place.rows, self.place.columns, outside=1))
 
 
 def _rectangle(rows, columns) -> Rectangle:
@@ -126,10 +135,9 @@ def _faces(rows, columns, outside=0) -> list[Rectangle]:
     return [((j - 1, i), (1, nx)), ((north, i), (1, nx)), ((j, i - 1), (ny, 1)), ((j, east), (ny, 1))]
 
 
-def strips_at(sides: Sequence[Sequence[Part]], position: str) -> Strips:
+def strips_at(sides: Boxes, position: str) -> Strips:
     """The strips of a tile that lie on the western and eastern side ("u"), or on the southern and northern one."""
-    here = sides[2:] if position == "u" else sides[:2]
-    return tuple((part.at, part.shape) for parts in here for part in parts)
+    return Boxes(sides.parts[2:] if position == "u" else sides.parts[:2]).strips
 
 
 def counted(
@@ -147,45 +155,43 @@ def counted(
         outer = nest.inside or ""
         if nest.two_way and name in (inner, outer):
             edges = Edges(places[inner], *(models[x].decomposition.tile(rank) for x in (outer, inner)))
-            borders.append([[part] for part in edges.faces] if name == inner else edges.outer_faces)
+            borders.append(edges.faces if name == inner else edges.outer_faces)
     strips = {at: tuple(strip for sides in borders for strip in strips_at(sides, at)) for at in "uv"}
     return tuple((passage, strips[at]) for at in "uv" for passage in passages(system, at)) if borders else ()
 
 
-def coarse(part: Part, ratios: Sequence[int]) -> Part:
-    """The Part of blocks of `ratios` cells that meet a Part, whose box they divide."""
-    box, within = ((rows // ratios[0], columns // ratios[1]) for rows, columns in (part.box, part.within))
-    ends = (-(-(first + n) // m) for first, n, m in zip(part.within, part.shape, ratios, strict=True))
-    rows, columns = (end - first for end, first in zip(ends, within, strict=True))
-    return Part(box, within, within, (rows, columns))
+def coarse(boxes: Boxes, ratios: Sequence[tuple[int, int]]) -> Boxes:
+    """The Boxes of blocks of cells, of (rows, columns) for each box of `boxes`, which they divide."""
+    found = []
+    for (part,), sizes in zip(boxes.parts, ratios, strict=True):
+        box, within = (tuple(n // m for n, m in zip(pair, sizes, strict=True)) for pair in (part.box, part.within))
+        ends = (-(-(first + n) // m) for first, n, m in zip(part.within, part.shape, sizes, strict=True))
+        rows, columns = (end - first for end, first in zip(ends, within, strict=True))
+        found.append((Part(box, within, within, (rows, columns)),))  # pyright: ignore[reportArgumentType]
+    return Boxes(tuple(found))
 
 
-def sums_of_blocks(x: jax.Array, lead: Sequence[int], ratios: Sequence[int], last: Sequence[int]) -> jax.Array:
-    """Sums of x (..., rows, columns) over blocks of `ratios` cells, the first of which begins `lead` cells before x.
-
-    Along axes in `last` they are the last values of blocks.
-    """
-    for each, (before, n) in enumerate(zip(lead, ratios, strict=True)):
-        axis, margins = x.ndim - 2 + each, [(0, 0)] * x.ndim
-        margins[axis] = before, -(before + x.shape[axis]) % n
-        x = jnp.pad(x, margins)
-        parts = range(n - 1, n) if each in last else range(n)
-        x = functools.reduce(
-            jnp.add, [jax.lax.slice_in_dim(x, k, x.shape[axis], stride=n, axis=axis) for k in parts if x.size] or [x]
-        )
-    return x
+def sums_along(x: jax.Array, sides: Boxes, ratio: int) -> jax.Array:
+    """Sums of values (n, cells) in strips of one row or column over the `ratio` cells of each outer one."""
+    pieces, begin = [], 0
+    for part in sides.here:
+        n, before = math.prod(part.shape), max(part.within) % ratio
+        pieces.append(jnp.pad(x[:, begin : begin + n], [(0, 0), (before, -(before + n) % ratio)]))
+        begin += n
+    return jnp.concatenate(pieces, axis=1).reshape(len(x), -1, ratio).sum(2)
 
 
 # -- what is constant --------------------------------------------------------------------------------------------------
 
 
-def along_border(grid: Grid, tile: Tile, sides: list[list[Part]], area: bool = False) -> list[list[np.ndarray]]:
-    """For each side the lengths of faces on the border [m], or the areas of cells [m2], in Parts of a tile."""
+def along_border(grid: Grid, tile: Tile, sides: Boxes, area: bool = False) -> np.ndarray:
+    """The lengths of faces on the border [m], or the areas of cells [m2], of all sides in a tile, (cells,)."""
     found = []
-    for parts, name in zip(sides, ("area_h",) * 4 if area else LENGTHS, strict=True):
-        rows = [tile.j0 + part.at[0] + np.arange(part.shape[0]) for part in parts]
-        found.append([np.broadcast_to(grid.metrics(row)[name], x.shape) for row, x in zip(rows, parts, strict=True)])
-    return found
+    for parts, name in zip(sides.parts, ("area_h",) * 4 if area else LENGTHS, strict=True):
+        for part in parts:
+            metrics = grid.metrics(tile.j0 + part.at[0] + np.arange(part.shape[0]))
+            found.append(np.broadcast_to(metrics[name], part.shape).ravel())
+    return np.concatenate(found)
 
 
 def means_in(inner: ShallowWater, position: str, edges: Edges) -> np.ndarray:
@@ -193,21 +199,22 @@ def means_in(inner: ShallowWater, position: str, edges: Edges) -> np.ndarray:
 
     They are areas of wet cells, or lengths of wet faces on outer faces, over their sums.
     """
-    return _weights(inner, position, edges, edges.box.within, edges.box.shape)[0]
+    (box,) = edges.box.here
+    return _weights(inner, position, edges, box.within, box.shape)[0]
 
 
-def coverage(inner: ShallowWater, position: str, edges: Edges) -> list[np.ndarray]:
+def coverage(inner: ShallowWater, position: str, edges: Edges) -> np.ndarray:
     """1 in cells or faces of `edges.outer_box` that have wet ones of the nest and are none of the border, else 0."""
     found = []
-    for part in edges.outer_box:
+    for part in edges.outer_box.here:
         within, shape = (tuple(edges.place.ratio * n for n in pair) for pair in (part.within, part.shape))
         _, sums = _weights(inner, position, edges, within, shape)
         on_border = [
             np.arange(n) == n - 1 if axis in ON_FACES[position] else np.zeros(n) for axis, n in enumerate(part.box)
         ]
         inside = np.logical_not(np.logical_or(on_border[0][:, None], on_border[1]))
-        found.append((sums > 0) * inside[part.box_slices])
-    return found
+        found.append(((sums > 0) * inside[part.box_slices]).ravel())
+    return np.concatenate(found)
 
 
 def _weights(inner, position, edges, within, shape):

@@ -17,7 +17,8 @@ from ..grids.grid import Grid
 from ..grids.windows import LazyRecords, Stored
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
-from ..parallel.boxes import collect, joined
+from ..parallel.boxes import collect
+from ..stencils.expressions import cells_of
 from .border import Border
 from .interpolation import conserving, interpolated, interpolated_of, weights_of
 from .nest import Place
@@ -50,8 +51,9 @@ def state_from_outer(
     place, (around, own) = border.edges.place, (0.0 if uplift is None else uplift for uplift in uplifts)
     names = [*(name for name, _ in border.fields), *border.kept]
     values = jnp.stack([*(state[name] for name in names), jnp.zeros_like(state.eta) + around])
-    part = joined([(part, values[(slice(None), *part.slices)]) for part in border.edges.whole])
-    *values, rise = np.asarray(collect([part], border.communicator)[0], float)
+    whole = border.edges.whole
+    (box,) = collect([(whole, cells_of(values, whole.strips))], border.communicator)
+    *values, rise = np.asarray(box, float).reshape(-1, *place.shape)
     outside, ratio = dict(zip(names, values, strict=True)), place.ratio
     depth, sea = place.of_outer(outer.sea_floor.water) - rise, place.of_outer(outer.sea_floor.wet)
     wet = sea if outer.film is None else sea & (outside["eta"] + depth > 1.5 * outer.film)

@@ -104,18 +104,18 @@ def family_step(
 
 def _nest_steps(
     border: Border, steps: int, nest: Level, carries: tuple, first: Count, outer: tuple[OuterValues, OuterValues]
-) -> tuple[tuple, list[jax.Array]]:
+) -> tuple[tuple, jax.Array | tuple[()]]:
     """(the carries after the `steps` of a nest, whose first one has the number `first`; what passed its border)."""
     frame = border.in_frame(*outer)
 
     def filled(packed: Carry, k: Count) -> Carry:
-        flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in frame]
+        flow = frame[0] + jnp.asarray(k, frame.dtype) / steps * (frame[1] - frame[0])
         return border.fill_frame(nest.loop, packed, flow, first + k)
 
     def one(k: Count, both: tuple) -> tuple:
         carries, sums = both
         carries, passed = family_step(nest, carries, first + k, lambda packed: filled(packed, k + 1))
-        return carries, [a + b for a, b in zip(sums, border.passed(nest.loop, passed), strict=True)]
+        return carries, jax.tree.map(jnp.add, sums, border.passed(nest.loop, passed))
 
     packed, monitored = carries[nest.number]
     carries = _with(carries, nest.number, (filled(packed, 0), monitored))

@@ -1,7 +1,7 @@
 """Boxes of cells between grids that are cut into tiles in different ways.
 
-`collect` gives every rank whole boxes, of which each holds a part. Each rank then takes what it needs of them. It is
-linear, and its transpose sums the cotangents of all ranks and gives each rank its part of the sum.
+`collect` gives every rank the values in whole boxes, of which each holds a part. Each rank then takes what it needs of
+them. It is linear, and its transpose sums the cotangents of all ranks and gives each rank its part of the sum.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..stencils.expressions import Strips
 from .communicator import Communicator
 from .decomposition import Tile
 
@@ -70,31 +71,73 @@ def _slices(first, shape):
     return slice(first[0], first[0] + shape[0]), slice(first[1], first[1] + shape[1])
 
 
-def joined(parts: Sequence[tuple[Part, jax.Array]]) -> tuple[Part, jax.Array]:
-    """(a Part, its values) of the values (n, *part.shape) in several Parts of one box, 0 elsewhere in it."""
-    if len(parts) == 1:
-        return parts[0]
-    box = parts[0][0].box
-    return Part(box, (0, 0), (0, 0), box), functools.reduce(jnp.add, (_padded(part, x) for part, x in parts))
+@dataclasses.dataclass(frozen=True)
+class Boxes:
+    """Boxes of a grid's cells, and the Parts of them in a tile.
+
+    Values of n fields in boxes are arrays (..., n, cells): the rows of a box one after the other, box after box. Those
+    in the tile are likewise the rows of each Part.
+
+    Attributes:
+        parts: the Parts of each box, one or more.
+    """
+
+    parts: tuple[tuple[Part, ...], ...]
+
+    @property
+    def here(self) -> list[Part]:
+        """All Parts in the tile."""
+        return [part for parts in self.parts for part in parts]
+
+    @property
+    def strips(self) -> Strips:
+        """The Strips of the tile that the Parts are."""
+        return tuple((part.at, part.shape) for part in self.here)
+
+    @property
+    def are_here(self) -> bool:
+        """Whether the tile has each box as one Part."""
+        return all(len(parts) == 1 and parts[0].shape == parts[0].box for parts in self.parts)
+
+    def whole(self, x: jax.Array) -> jax.Array:
+        """The values in the boxes of values in the tile, 0 elsewhere."""
+        if self.are_here:
+            return x
+        boxes, begin = [], 0
+        for parts in self.parts:
+            pieces = []
+            for part in parts:
+                end = begin + math.prod(part.shape)
+                margins = [(a, n - m - a) for a, n, m in zip(part.within, part.box, part.shape, strict=True)]
+                piece = x[..., begin:end].reshape(*x.shape[:-1], *part.shape)
+                pieces.append(jnp.pad(piece, [(0, 0)] * (x.ndim - 1) + margins))
+                begin = end
+            boxes.append(functools.reduce(jnp.add, pieces).reshape(*x.shape[:-1], -1))
+        return jnp.concatenate(boxes, axis=-1)
+
+    def of_tile(self, x: jax.Array) -> jax.Array:
+        """The values in the tile of values in the whole boxes."""
+        if self.are_here:
+            return x
+        pieces, begin = [], 0
+        for parts in self.parts:
+            end = begin + math.prod(parts[0].box)
+            box = x[..., begin:end].reshape(*x.shape[:-1], *parts[0].box)
+            pieces += [box[(..., *part.box_slices)].reshape(*x.shape[:-1], -1) for part in parts]
+            begin = end
+        return jnp.concatenate(pieces, axis=-1)
 
 
-def _padded(part, x):
-    """The values (n, *part.shape) in the whole box (n, *part.box), 0 elsewhere."""
-    margins = [(a, n - m - a) for a, n, m in zip(part.within, part.box, part.shape, strict=True)]
-    return jnp.pad(x, [(0, 0), *margins])
-
-
-def collect(parts: Sequence[tuple[Part, jax.Array]], communicator: Communicator) -> list[jax.Array]:
-    """The whole boxes (n, *part.box) on every rank, by one sum over all ranks.
+def collect(values: Sequence[tuple[Boxes, jax.Array]], communicator: Communicator) -> list[jax.Array]:
+    """The values (n, cells) in whole boxes on every rank, by one sum over all ranks.
 
     Args:
-        parts: (Part, (n, *part.shape) values) of this rank for each box.
+        values: (Boxes, the values in this rank's tile) of each set of boxes.
         communicator: the Communicator.
     """
+    own = [boxes.whole(x) for boxes, x in values]
     if communicator.size == 1:
-        return [x for _, x in parts]
-    flat = [_padded(part, x).ravel() for part, x in parts]
-    whole = communicator.replicated(communicator.sum(jnp.concatenate(flat)))
-    shapes = [(x.shape[0], *part.box) for part, x in parts]
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [x.reshape(shape) for x, shape in zip(jnp.split(whole, ends[:-1]), shapes, strict=True)]
+        return own
+    whole = communicator.replicated(communicator.sum(jnp.concatenate([x.ravel() for x in own])))
+    ends = np.cumsum([x.size for x in own])
+    return [x.reshape(each.shape) for x, each in zip(jnp.split(whole, ends[:-1]), own, strict=True)]

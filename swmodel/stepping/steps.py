@@ -9,6 +9,7 @@ make any number of steps of a loop.
 """
 
 import abc
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
@@ -25,10 +26,9 @@ from ..dynamics.transported import Passage, with_counted
 from ..dynamics.waters import WaterSource, with_waters
 from ..fields.field import AbstractField, Count, Field, pointwise
 from ..fields.state import State, each_state, fields_of
-from ..parallel.boxes import Part
 from ..parallel.halo import exchange, without_open_faces, without_padding
-from ..stencils.expressions import cells_of
-from ..stencils.native import paste, read_strips, together
+from ..stencils.expressions import Strips, cells_of
+from ..stencils.native import Blocks, block_sums, read_cells, together, write_cells
 
 if TYPE_CHECKING:
     from ..dynamics.system import System
@@ -117,19 +117,27 @@ class StepLoop(abc.ABC):
     def get_state(self, carry: Carry) -> State:
         """The State in a carry: the first result of `unpack_state`."""
 
-    def read(self, carry: Carry, names: Sequence[str], parts: Sequence[Part]) -> tuple[Carry, list[jax.Array]]:
-        """(the carry, for each Part of the tile copies (n, rows, columns) of n fields of the State), between two steps.
+    def read(self, carry: Carry, names: Sequence[str], strips: Strips) -> tuple[Carry, jax.Array]:
+        """(the carry, copies (n, cells) of n fields of the State in Strips of the tile), between two steps.
 
         Use the carry that is returned: its arrays are then overwritten without being copied first.
         """
-        arrays = [carry[0][name] for name in names]
-        arrays, copies = read_strips(arrays, self._corners(parts), [part.shape for part in parts])
-        return self._with_fields(carry, names, arrays), copies
+        arrays, values = read_cells([carry[0][name] for name in names], *self._places(strips))
+        return self._with_fields(carry, names, arrays), values
 
-    def write(self, carry: Carry, names: Sequence[str], parts: Sequence[Part], values: Sequence[jax.Array]) -> Carry:
+    def write(self, carry: Carry, names: Sequence[str], strips: Strips, values: jax.Array) -> Carry:
         """The carry with `values` in fields of its State, as `read` returns them; they must be 0 on land."""
         arrays = [carry[0][name] for name in names]
-        return self._with_fields(carry, names, paste(arrays, values, self._corners(parts)))
+        return self._with_fields(carry, names, write_cells(arrays, values, *self._places(strips)))
+
+    def block_sums(
+        self, carry: Carry, names: Sequence[str], weights: jax.Array, blocks: Blocks
+    ) -> tuple[Carry, jax.Array]:
+        """(the carry, weighted sums (n, rows, columns) of n fields over Blocks of the tile's cells), as `read`."""
+        (corner,), _ = self._places([(blocks.corner, blocks.shape)])
+        arrays = [carry[0][name] for name in names]
+        arrays, sums = block_sums(arrays, weights, dataclasses.replace(blocks, corner=corner))
+        return self._with_fields(carry, names, arrays), sums
 
     def after(self, results: T, carry: Carry) -> tuple[T, Carry]:
         """(`results`, a pytree that was computed from a carry; this carry, whose State is overwritten afterwards)."""
@@ -139,8 +147,10 @@ class StepLoop(abc.ABC):
         carry = self._with_fields(carry, state.names, arrays[len(leaves) :])
         return structure.unflatten(arrays[: len(leaves)]), carry
 
-    def _corners(self, parts):
-        return [(part.at[0] + self.origin[0], part.at[1] + self.origin[1]) for part in parts]
+    def _places(self, strips):
+        """The (places, shapes) of strips of the tile in the arrays of a carry."""
+        places = [(row + self.origin[0], column + self.origin[1]) for (row, column), _ in strips]
+        return places, [shape for _, shape in strips]
 
     @staticmethod
     def _with_fields(carry, names, arrays):

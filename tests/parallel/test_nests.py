@@ -8,7 +8,8 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.parallel import SerialCommunicator, make_communicator
-from swmodel.parallel.boxes import Part, collect
+from swmodel.parallel.boxes import Boxes, Part, collect
+from swmodel.stencils.expressions import cells_of
 from swmodel.stencils.native import why_not
 from tests.selection import later
 
@@ -108,19 +109,20 @@ def test_boxes_between_tiles_have_their_transposes():
     shape, places = (cases.NY, cases.NX), [((2, 3), (5, 6)), ((0, 1), (cases.NY, 2))]
     communicator = make_communicator("auto", shape)
     tile = communicator.decomposition(shape).tile(communicator.rank)
-    parts = [Part.of(corner, box, tile) for corner, box in places]
+    each = [Boxes(((Part.of(corner, box, tile),),)) for corner, box in places]
     random = np.random.default_rng(3)
     whole = random.standard_normal((2, *shape))
     x = jnp.asarray(whole[(slice(None), *tile.slices)])
     own = np.random.default_rng(communicator.rank)
-    bars = [jnp.asarray(own.standard_normal((2, *box))) for _, box in places]
+    bars = [jnp.asarray(own.standard_normal((2, box[0] * box[1]))) for _, box in places]
 
     def boxes(x):
-        return collect([(part, x[(slice(None), *part.slices)]) for part in parts], communicator)
+        return collect([(one, cells_of(x, one.strips)) for one in each], communicator)
 
-    for (corner, box), found in zip(places, boxes(x), strict=True):
+    for (corner, box), found, one in zip(places, boxes(x), each, strict=True):
         inside = whole[:, corner[0] : corner[0] + box[0], corner[1] : corner[1] + box[1]]
-        np.testing.assert_array_equal(found, inside)
+        np.testing.assert_array_equal(found, inside.reshape(2, -1))
+        np.testing.assert_array_equal(one.of_tile(found), cells_of(x, one.strips))
     (back,) = jax.linear_transpose(boxes, x)(bars)
     products = sum(float(jnp.vdot(box, bar)) for box, bar in zip(boxes(x), bars, strict=True)), float(jnp.vdot(x, back))
     forward, reverse = communicator.host_sum(np.array(products))

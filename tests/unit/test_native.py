@@ -244,24 +244,66 @@ FACES = [(False, False), (False, True), (True, False)]
 def test_planes_are_interpolated_by_the_weights_of_their_axes(ratio, compiler, monkeypatch):
     """And what comes back is the transpose, in both directions, of all members at once."""
     monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler)
-    x, cells = random(0, 2, 3, NY, NX), (slice(1, ratio * NY - 2), slice(2, ratio * NX))
+    shapes, firsts = ((NY, NX), (NX, NY)), ((1, 2), (0, 3))
+    ends = [(ratio * NY - 2, ratio * NX), (ratio * NX, 5)]
+    boxes = [(old, first, tuple(np.subtract(end, first))) for old, first, end in zip(shapes, firsts, ends, strict=True)]
+    x = random(0, 2, 3, 2 * NY * NX)
 
     def fine(x):
-        return native.interpolate(x, ratio, FACES, cells)
+        return native.interpolate(x, ratio, FACES, boxes)
 
-    y = jax.jit(jax.vmap(fine))(x)
-    for k, on_faces in enumerate(FACES):
-        along_y, along_x = (
-            weights_of(np.arange(n * ratio), n, ratio, on_face)[part]
-            for n, on_face, part in zip((NY, NX), on_faces, cells, strict=True)
-        )
-        for member in range(2):
-            np.testing.assert_allclose(y[member, k], along_y @ x[member, k] @ along_x.T, rtol=0, atol=1e-14)
+    y, begin = jax.jit(jax.vmap(fine))(x), 0
+    for box, old in zip(boxes, np.split(x, 2, axis=-1), strict=True):
+        shape, first, new = box
+        found = y[..., begin : begin + new[0] * new[1]].reshape(2, 3, *new)
+        begin += new[0] * new[1]
+        for k, on_faces in enumerate(FACES):
+            along_y, along_x = (
+                weights_of(np.arange(a, a + m), n, ratio, on_face)
+                for a, m, n, on_face in zip(first, new, shape, on_faces, strict=True)
+            )
+            expected = [along_y @ plane.reshape(shape) @ along_x.T for plane in old[:, k]]
+            np.testing.assert_allclose(found[:, k], expected, rtol=0, atol=1e-14)
     bar = random(1, *y.shape[1:])
     back = jax.jit(lambda bar: jax.linear_transpose(fine, x[0])(bar)[0])
     np.testing.assert_allclose(jnp.vdot(bar, y[0]), jnp.vdot(back(bar), x[0]), rtol=1e-13)
     again = jax.jit(lambda x: jax.linear_transpose(back, bar)(x)[0])(x[0])
     np.testing.assert_allclose(again, y[0], rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("compiler", [pytest.param(True, marks=needs_compiler), False])
+def test_sums_over_blocks_have_their_transposes(compiler, monkeypatch):
+    """Of blocks that lie in the box in part, or of their last row or column alone, of all members at once."""
+    monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler)
+    corner, shape, lead, ratio = (2, 1), (5, 9), (1, 2), 3
+    planes = ((0, (False, False)), (1, (False, True)), (0, (True, False)))
+    blocks, weights = native.Blocks(corner, shape, ratio, lead, planes), random(5, 2, *shape)
+    arrays = [random(k, 2, NY, NX) for k in range(3)]
+
+    def sums(*arrays):
+        return native.block_sums(arrays, weights, blocks)
+
+    same, found = jax.jit(jax.vmap(sums))(*arrays)
+    assert found.shape == (2, 3, *blocks.count) == (2, 3, 2, 4)
+    for k, (number, last) in enumerate(planes):
+        np.testing.assert_array_equal(same[k], arrays[k])
+        expected = np.zeros(found.shape[2:])
+        for j, i in np.ndindex(shape):
+            at = [n + before for n, before in zip((j, i), lead, strict=True)]
+            if all(n % ratio == ratio - 1 or not only for n, only in zip(at, last, strict=True)):
+                product = weights[number, j, i] * arrays[k][1, j + corner[0], i + corner[1]]
+                expected[at[0] // ratio, at[1] // ratio] += product
+        np.testing.assert_allclose(found[1, k], expected, rtol=0, atol=1e-14)
+    one = [x[0] for x in arrays]
+    _, pull = jax.vjp(sums, *one)
+    bars, bar = [random(8 + k, NY, NX) for k in range(3)], random(7, 3, *blocks.count)
+    back = jax.jit(pull)((bars, bar))
+    left = jnp.vdot(bar, found[0]) + sum(map(jnp.vdot, bars, one))
+    np.testing.assert_allclose(left, sum(map(jnp.vdot, back, one)), rtol=1e-13)
+    _, slopes = jax.jvp(sums, one, bars)
+    np.testing.assert_allclose(jnp.vdot(slopes[1], bar), jnp.vdot(sums(*bars)[1], bar), rtol=1e-13)
+    ((_, again),) = jax.linear_transpose(pull, (bars, bar))(tuple(one))
+    np.testing.assert_allclose(again, found[0], rtol=0, atol=1e-14)
 
 
 # -- transforms pack ---------------------------------------------------------------------------------------------------

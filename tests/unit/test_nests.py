@@ -17,6 +17,8 @@ from swmodel.dynamics.cores import Discretisation
 from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.fields.field import mean_x
+from swmodel.fields.state import replace
+from swmodel.nests.border import OuterValues
 from swmodel.nests.edges import Edges
 from swmodel.nests.interpolation import interpolated
 from swmodel.nests.nest import Place
@@ -25,6 +27,7 @@ from swmodel.nests.steps import FamilyLoop, integrate
 from swmodel.output import earlier
 from swmodel.output.resuming import opened
 from swmodel.output.running import RestartOutput
+from swmodel.stencils.expressions import cells_of
 from swmodel.stencils.native import why_not
 from swmodel.stepping.loop import step_loop
 from tests.selection import later
@@ -167,7 +170,7 @@ def test_the_frame_of_a_long_box_is_all_of_its_edge():
     place = Place((11, 15), (8, 22), 3, 3)
     (ny, nx), width, covered = place.nest_shape, place.width, np.zeros(place.nest_shape)
     tile = types.SimpleNamespace(j0=0, j1=ny, i0=0, i1=nx)
-    for part in Edges(place, tile, tile).frame:
+    for part in Edges(place, tile, tile).frame.here:
         covered[part.slices] = 1.0
     assert covered.sum() == ny * nx - (ny - 2 * width) * (nx - 2 * width) < ny * nx
     assert not covered[width:-width, width:-width].any()
@@ -186,9 +189,9 @@ def test_frames_take_linear_fields_exactly(ratio):
         return jnp.stack([jnp.add.outer(2.0 * (y - dy / cells), 3.0 * (x - dx / cells)) for dy, dx in shifts])
 
     outer, nest = fields(nested.GRID.shape, 1), fields(place.nest_shape, ratio, place.corner)
-    for side, ((ring,), frame) in enumerate(zip(border.edges.ring, border.edges.frame, strict=True)):
-        found = border._linear(outer[(slice(None), *ring.slices)], "huv", border.edges.under_ring(side))
-        np.testing.assert_allclose(found, nest[(slice(None), *frame.slices)], rtol=1e-12)
+    flow = OuterValues(cells_of(outer, border.edges.ring.strips), None)
+    found = replace(border, factors=jnp.ones_like(border.factors)).in_frame(flow)[0]
+    np.testing.assert_allclose(found, cells_of(nest, border.edges.frame.strips), rtol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ("arrays", "fused"))
@@ -766,7 +769,7 @@ def test_a_nest_goes_on_with_what_terms_keep_and_gives_back_its_means(engine):
     simulation.run(steps=10)
     box = np.s_[4:10, 4:10]
     after, fine = (np.asarray(simulation.states[name].infiltrated) for name in ("", "field"))
-    own = fine[family.borders[0].edges.box.slices].reshape(6, 2, 6, 2).mean((1, 3))
+    own = fine[family.borders[0].edges.box.here[0].slices].reshape(6, 2, 6, 2).mean((1, 3))
     np.testing.assert_allclose(after[box], own, rtol=0, atol=1e-15)
     grown = after[4:6, 4:10] / before[4:6, 4:10]  # where the nest's bed is the outer one
     assert before[4:7].min() > 0.01 and before[7:].max() == 0.0

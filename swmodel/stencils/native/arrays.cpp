@@ -131,19 +131,20 @@ inline void CopyRow(char* to, const char* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += kWord) std::memcpy(to + at, from + at, kWord);
 }
 
-// Strip number k of a stack (..., count, rows, columns), and its place in an array (..., rows, columns). EachRow calls a
-// function for each of its rows.
+// The cells of array number k in the strip of a stack (..., count, cells), and their place in the array (..., rows, columns).
+// EachRow calls a function for each row of the strip.
 class Strip {
  public:
-  Strip(const Array& array, const Array& stack, int64_t k, const int32_t* place) : array_(array.data) {
-    const int64_t *whole = array.sizes, *part = stack.sizes + 1, n = array.rank;
-    size_ = array.width(), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_, count_ = part[n - 3];
-    strip_ = stack.data + k * rows_ * row_bytes_;
-    stride_ = whole[n - 1] * size_, member_stride_ = whole[n - 2] * stride_, members_ = 1;
+  Strip(const Array& array, const Array& stack, int64_t k, const int32_t* place, const StripOfStack& plan) : array_(array.data) {
+    const int64_t *whole = array.sizes, n = array.rank;
+    const int64_t size = array.width(), cells = stack.sizes[n - 1];
+    rows_ = plan.rows, row_bytes_ = plan.columns * size;
+    strip_ = stack.data + (k * cells + plan.first) * size, strip_stride_ = stack.sizes[n - 2] * cells * size;
+    stride_ = whole[n - 1] * size, member_stride_ = whole[n - 2] * stride_, members_ = 1;
     for (int64_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
-    const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - part[n - 2]);
-    const int64_t column = std::clamp<int64_t>(place[1], 0, whole[n - 1] - part[n - 1]);
-    array_ += row * stride_ + column * size_;
+    const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - plan.rows);
+    const int64_t column = std::clamp<int64_t>(place[1], 0, whole[n - 1] - plan.columns);
+    array_ += row * stride_ + column * size;
   }
 
   template <typename Row>
@@ -152,49 +153,49 @@ class Strip {
       char* first = array_ + m * member_stride_;
       for (int64_t j = 0; j < rows_; ++j) {
         __builtin_prefetch(first + std::min(j + kAhead, rows_ - 1) * stride_);
-        row(first + j * stride_, strip_ + (m * count_ * rows_ + j) * row_bytes_, row_bytes_);
+        row(first + j * stride_, strip_ + m * strip_stride_ + j * row_bytes_, row_bytes_);
       }
     }
   }
 
  private:
   char *array_, *strip_;
-  int64_t size_, rows_, row_bytes_, count_, stride_, member_stride_, members_;
+  int64_t rows_, row_bytes_, strip_stride_, stride_, member_stride_, members_;
 };
 
-// Operands: places (n, 2), arrays, and for each place a stack of strips, one an array; results: the arrays, in place.
+// Calls `row` for each row of each strip of each array. Operands: places (n, 2), arrays, and stacks if they are not results;
+// results: the arrays, in place, and stacks. The plan has a StripOfStack for each place.
+template <typename Row>
+void EachStrip(const Call& call, bool backwards, const Row& row) {
+  int64_t length;
+  const auto* plan = reinterpret_cast<const StripOfStack*>(call.plan(&length));
+  const int64_t places = length * sizeof(int64_t) / sizeof(StripOfStack);
+  const bool written = call.operands() - 1 > call.results();
+  const int64_t count = written ? call.results() : call.operands() - 1;
+  const int32_t* place = call.operand(0).As<int32_t>();
+  for (int64_t n = 0; n < places; ++n) {
+    const int64_t p = backwards ? places - 1 - n : n, stack = plan[p].stack;
+    for (int64_t k = 0; k < count; ++k)
+      Strip(call.result(k), written ? call.operand(1 + count + stack) : call.result(count + stack), k, place + 2 * p, plan[p])
+          .EachRow(row);
+  }
+}
+
 XLA_FFI_Error* Paste(const Call& call) {
-  const int64_t count = call.results(), places = call.operands() - 1 - count;
-  const int32_t* place = call.operand(0).As<int32_t>();
-  for (int64_t p = 0; p < places; ++p)
-    for (int64_t k = 0; k < count; ++k)
-      Strip(call.result(k), call.operand(1 + count + p), k, place + 2 * p)
-          .EachRow([](char* array, char* strip, int64_t bytes) { CopyRow(array, strip, bytes); });
+  EachStrip(call, false, [](char* array, char* strip, int64_t bytes) { CopyRow(array, strip, bytes); });
   return nullptr;
 }
 
-// Operands: places (n, 2), arrays; results: the arrays with zeros there, in place, and for each place a stack of strips.
 XLA_FFI_Error* Cut(const Call& call) {
-  const int64_t count = call.operands() - 1, places = call.results() - count;
-  const int32_t* place = call.operand(0).As<int32_t>();
-  for (int64_t p = places - 1; p >= 0; --p)
-    for (int64_t k = 0; k < count; ++k)
-      Strip(call.result(k), call.result(count + p), k, place + 2 * p)
-          .EachRow([](char* array, char* strip, int64_t bytes) {
-            std::memcpy(strip, array, bytes);
-            std::memset(array, 0, bytes);
-          });
+  EachStrip(call, true, [](char* array, char* strip, int64_t bytes) {
+    std::memcpy(strip, array, bytes);
+    std::memset(array, 0, bytes);
+  });
   return nullptr;
 }
 
-// Operands: places (n, 2), arrays; results: the arrays, in place, and for each place a stack of copies.
 XLA_FFI_Error* ReadStrips(const Call& call) {
-  const int64_t count = call.operands() - 1, places = call.results() - count;
-  const int32_t* place = call.operand(0).As<int32_t>();
-  for (int64_t p = 0; p < places; ++p)
-    for (int64_t k = 0; k < count; ++k)
-      Strip(call.result(k), call.result(count + p), k, place + 2 * p)
-          .EachRow([](char* array, char* strip, int64_t bytes) { CopyRow(strip, array, bytes); });
+  EachStrip(call, false, [](char* array, char* strip, int64_t bytes) { CopyRow(strip, array, bytes); });
   return nullptr;
 }
 
@@ -205,18 +206,11 @@ void AddRow(char* array, char* strip, int64_t bytes) {
   for (int64_t i = 0; i < bytes / static_cast<int64_t>(sizeof(T)); ++i) sum[i] += more[i];
 }
 
-// Operands: places (n, 2), arrays, and for each place a stack of strips, of floats; results: the sums, in place.
 XLA_FFI_Error* AddStrips(const Call& call) {
-  const int64_t count = call.results(), places = call.operands() - 1 - count;
-  const int32_t* place = call.operand(0).As<int32_t>();
-  for (int64_t p = 0; p < places; ++p)
-    for (int64_t k = 0; k < count; ++k) {
-      const Array array = call.result(k);
-      const Strip strip(array, call.operand(1 + count + p), k, place + 2 * p);
-      if (array.type == XLA_FFI_DataType_F32) strip.EachRow(AddRow<float>);
-      else if (array.type == XLA_FFI_DataType_F64) strip.EachRow(AddRow<double>);
-      else return call.Fail("swmodel_add_strips adds floats of 4 or 8 bytes");
-    }
+  const auto type = call.result(0).type;
+  if (type == XLA_FFI_DataType_F32) EachStrip(call, false, AddRow<float>);
+  else if (type == XLA_FFI_DataType_F64) EachStrip(call, false, AddRow<double>);
+  else return call.Fail("swmodel_add_strips adds floats of 4 or 8 bytes");
   return nullptr;
 }
 

@@ -20,6 +20,7 @@ import enum
 import functools
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -129,7 +130,17 @@ class MovedBlock:
     target_strides: tuple = _integer("elements between neighbours along each axis of the target", AXES)
 
 
-RECORDS = LoopPlan, SourcePlan, ScalarPlan, ResultPlan, StripPlan, MovedBlock
+@dataclasses.dataclass(frozen=True)
+class StripOfStack:
+    """A strip of arrays that lies in a stack of strips."""
+
+    stack: int = _integer("number of the stack")
+    first: int = _integer("number of cells of the stack before it")
+    rows: int = _integer("number of rows")
+    columns: int = _integer("number of columns")
+
+
+RECORDS = LoopPlan, SourcePlan, ScalarPlan, ResultPlan, StripPlan, MovedBlock, StripOfStack
 
 ROW_CALL = """// The arguments of a loop for one row of its results.
 struct RowCall {
@@ -178,9 +189,10 @@ def header() -> str:
 TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
 PASTE, CUT, READ, ADD = "swmodel_paste", "swmodel_cut", "swmodel_read_strips", "swmodel_add_strips"
 DEPENDS_ON, MOVE, INTERPOLATE = "swmodel_depends_on", "swmodel_move", "swmodel_interpolate"
+BLOCK_SUMS, ADD_TO_BLOCKS = "swmodel_block_sums", "swmodel_add_to_blocks"
 RUNTIME = (  # one text
     *("call.cpp", "threads.cpp", "arrays.cpp", "loops.cpp"),
-    *("blocks.cpp", "interpolation.cpp", "handles.cpp"),
+    *("blocks.cpp", "refinement.cpp", "handles.cpp"),
 )
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py. It may
@@ -281,7 +293,7 @@ def _runtime():
     text = header() + "".join(Path(__file__).with_name(name).read_text() for name in RUNTIME)
     options = (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir())
     library = ctypes.CDLL(str(_compiled(text, options, version=jaxlib.version.__version__)))
-    for target in (TARGET, PUSH_SLOT, READ_SLOT, EMPTY, PASTE, CUT, READ, ADD, DEPENDS_ON, MOVE, INTERPOLATE):
+    for target in re.findall(r"^SWMODEL_FUNCTION\((\w+),", text, re.MULTILINE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p

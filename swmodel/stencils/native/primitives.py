@@ -148,11 +148,86 @@ def declare_linear(
     return lambda x, **options: primitive.bind(x, **options)[0]
 
 
-def in_place(target: str, operands: Sequence, first: int, count: int, more: Sequence = ()) -> Sequence[jax.Array]:
+def declare_pair(
+    names: tuple[str, str],
+    plainly: tuple[Callable, Callable],
+    targets: tuple[str, str],
+    value_shape: Callable,
+    plan: Callable,
+) -> tuple[Any, Any]:
+    """The Primitives of two operations in place, each other's transpose: one writes values, the other one takes them.
+
+        write(fixed, *arrays, *values, groups=...) -> arrays        take(fixed, *arrays, groups=...) -> arrays, values
+
+    The arrays are (..., ny, nx), the values of each group (..., number of arrays, *value_shape(group)).
+
+    Args:
+        names: of both.
+        plainly: both in JAX.
+        targets: the calls of the runtime.
+        value_shape: `value_shape(group)`, the axes of a group's values after those of members and arrays.
+        plan: `plan(groups)`, the integers that describe them to the runtime.
+    """
+
+    def written_natively(fixed, *operands, groups):
+        return in_place(
+            targets[0], (fixed, *operands), 1, len(operands) - len(groups), plan=np.asarray(plan(groups), np.int64)
+        )
+
+    def taken_natively(fixed, *arrays, groups):
+        values = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in taken_shapes(fixed, *arrays, groups=groups)]
+        return in_place(
+            targets[1], (fixed, *arrays), 1, len(arrays), values[len(arrays) :], plan=np.asarray(plan(groups), np.int64)
+        )
+
+    def written_shapes(fixed, *operands, groups):
+        return [ShapedArray(x.shape, x.dtype) for x in operands[: len(operands) - len(groups)]]
+
+    def taken_shapes(fixed, *arrays, groups):
+        lead, dtype = (*arrays[0].shape[:-2], len(arrays)), arrays[0].dtype
+        values = [ShapedArray((*lead, *value_shape(group)), dtype) for group in groups]
+        return [*(ShapedArray(x.shape, dtype) for x in arrays), *values]
+
+    def written_back(cotangents, fixed, *operands, groups):
+        found = take.bind(fixed, *map(ad.instantiate_zeros, cotangents), groups=groups)
+        return [None, *(x if ad.is_undefined_primal(operand) else None for x, operand in zip(found, operands))]
+
+    def taken_back(cotangents, fixed, *arrays, groups):
+        return [None, *write.bind(fixed, *map(ad.instantiate_zeros, cotangents), groups=groups)]
+
+    write = declare(
+        names[0], plainly[0], written_natively, written_shapes, _tangents_of_pair, _batch_of_pair, written_back
+    )
+    take = declare(names[1], plainly[1], taken_natively, taken_shapes, _tangents_of_pair, _batch_of_pair, taken_back)
+    return write, take
+
+
+def _tangents_of_pair(primitive, primals, tangents, **parameters):
+    """All are linear in all but what is fixed."""
+    slopes = [ad.instantiate_zeros(t) for t in tangents[1:]]
+    return primitive.bind(*primals, **parameters), primitive.bind(primals[0], *slopes, **parameters)
+
+
+def _batch_of_pair(primitive, operands, axes, **parameters):
+    """Members come first, and go through the same call; all have the same places and weights."""
+    if axes[0] is not None:
+        raise NotImplementedError(f"{primitive.name}: every member has its own places or weights; give all the same.")
+    members = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None)
+    moved = [
+        jnp.broadcast_to(x, (members, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands[1:], axes[1:])
+    ]
+    found = primitive.bind(operands[0], *moved, **parameters)
+    return found, [0] * len(found)
+
+
+def in_place(
+    target: str, operands: Sequence, first: int, count: int, more: Sequence = (), **options: Any
+) -> Sequence[jax.Array]:
     """Call `target`. Its results overwrite `count` operands from number `first` on; `more` are new arrays."""
     like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[first : first + count]]
     aliases = {first + k: k for k in range(count)}
-    return jax.ffi.ffi_call(target, [*like, *more], input_output_aliases=aliases)(*operands)
+    return jax.ffi.ffi_call(target, [*like, *more], input_output_aliases=aliases)(*operands, **options)
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike, depends: Sequence[jax.Array] = ()) -> jax.Array:

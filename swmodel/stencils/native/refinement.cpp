@@ -1,0 +1,187 @@
+// From the cells of a grid to cells that are a whole number of times smaller, and back; refinement.py.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace {
+
+// Values along an axis: (1 - weight) x[cell] + weight x[next].
+template <typename T>
+struct Points {
+  std::vector<int64_t> cell, next;
+  std::vector<T> weight;
+
+  Points(int64_t cells, int64_t ratio, bool faces, int64_t first, int64_t count) : cell(count), next(count), weight(count) {
+    std::vector<double> at(ratio);
+    for (int64_t part = 0; part < ratio; ++part) at[part] = (faces ? part + 1.0 : part + 0.5) / ratio - (faces ? 1.0 : 0.5);
+    int64_t c = first / ratio, part = first % ratio;
+    for (int64_t k = 0; k < count; ++k) {
+      cell[k] = c;
+      next[k] = std::clamp<int64_t>(at[part] < 0 ? c - 1 : c + 1, 0, cells - 1);
+      weight[k] = std::abs(at[part]);
+      if (++part == ratio) part = 0, ++c;
+    }
+  }
+};
+
+// From old cells to new ones.
+template <typename T>
+void InterpolatePlane(const T* from, T* to, int64_t width, const Points<T>& rows, const Points<T>& columns) {
+  std::vector<T> line(width);
+  const int64_t count = columns.cell.size(), *cell = columns.cell.data(), *next = columns.next.data();
+  const T* weight = columns.weight.data();
+  for (size_t j = 0; j < rows.cell.size(); ++j, to += count) {
+    const T *a = from + rows.cell[j] * width, *b = from + rows.next[j] * width, w = rows.weight[j];
+    for (int64_t i = 0; i < width; ++i) line[i] = (1 - w) * a[i] + w * b[i];
+    for (int64_t i = 0; i < count; ++i) to[i] = (1 - weight[i]) * line[cell[i]] + weight[i] * line[next[i]];
+  }
+}
+
+// The transpose: what new cells take from old ones is added to these, which are 0 before.
+template <typename T>
+void GatherPlane(const T* from, T* to, int64_t width, const Points<T>& rows, const Points<T>& columns) {
+  std::vector<T> line(width);
+  const int64_t count = columns.cell.size(), *cell = columns.cell.data(), *next = columns.next.data();
+  const T* weight = columns.weight.data();
+  for (size_t j = 0; j < rows.cell.size(); ++j, from += count) {
+    std::fill(line.begin(), line.end(), T{});
+    for (int64_t i = 0; i < count; ++i) {
+      line[cell[i]] += (1 - weight[i]) * from[i];
+      line[next[i]] += weight[i] * from[i];
+    }
+    T *a = to + rows.cell[j] * width, *b = to + rows.next[j] * width, w = rows.weight[j];
+    for (int64_t i = 0; i < width; ++i) a[i] += (1 - w) * line[i];
+    for (int64_t i = 0; i < width; ++i) b[i] += w * line[i];
+  }
+}
+
+// Plan: whether to apply the transpose, ratio, number of fields, for each of them whether its values lie on faces along y, and
+// along x; and for each box the rows and columns of its old cells, the first row and column of the new ones, and their number.
+template <typename T>
+void EachBox(const Array& x, const Array& y, const int64_t* plan, int64_t length) {
+  const bool back = plan[0] != 0;
+  const int64_t ratio = plan[1], fields = plan[2], *faces = plan + 3, *boxes = faces + 2 * fields, *end = plan + length;
+  const int64_t from_cells = x.sizes[x.rank - 1], to_cells = y.sizes[y.rank - 1];
+  const T* from = x.As<T>();
+  T* to = y.As<T>();
+  if (back) std::fill_n(to, y.count(), T{});
+  if (from_cells == 0 || to_cells == 0) return;
+  const int64_t count = x.count() / from_cells;
+  for (const int64_t* box = boxes; box < end; box += 6) {
+    const int64_t old_cells = box[0] * box[1], new_cells = box[4] * box[5];
+    const Points<T> along_y[] = {{box[0], ratio, false, box[2], box[4]}, {box[0], ratio, true, box[2], box[4]}};
+    const Points<T> along_x[] = {{box[1], ratio, false, box[3], box[5]}, {box[1], ratio, true, box[3], box[5]}};
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t* on = faces + 2 * (k % fields);
+      const auto &rows = along_y[on[0] != 0], &columns = along_x[on[1] != 0];
+      if (back) GatherPlane(from + k * from_cells, to + k * to_cells, box[1], rows, columns);
+      else InterpolatePlane(from + k * from_cells, to + k * to_cells, box[1], rows, columns);
+    }
+    from += back ? new_cells : old_cells, to += back ? old_cells : new_cells;
+  }
+}
+
+XLA_FFI_Error* Interpolate(const Call& call) {
+  const Array x = call.operand(0), y = call.result(0);
+  int64_t length;
+  const int64_t* plan = call.plan(&length);
+  if (x.type == XLA_FFI_DataType_F32) EachBox<float>(x, y, plan, length);
+  else if (x.type == XLA_FFI_DataType_F64) EachBox<double>(x, y, plan, length);
+  else return call.Fail("swmodel_interpolate takes floats of 4 or 8 bytes");
+  return nullptr;
+}
+
+// An array's part of a plan: the number of its weights, and whether only the last row and column of a block are summed.
+struct Plane {
+  int64_t weights, last_row, last_column;
+};
+
+// Sums of weights times the cells of an array over blocks, and their transpose, which is added to the cells.
+// Plan: row and column of the box's first cell in arrays, ratio, rows and columns of the first block before the box, and a
+// Plane for each array.
+template <typename T>
+class BlocksOf {
+ public:
+  BlocksOf(const Array& weights, const Array& sums, const int64_t* plan)
+      : weights_(weights.As<T>()), rows_(weights.sizes[1]), columns_(weights.sizes[2]), row_(plan[0]), column_(plan[1]),
+        ratio_(plan[2]), above_(plan[3]), before_(plan[4]), down_(sums.sizes[sums.rank - 2]), across_(sums.sizes[sums.rank - 1]), line_(columns_) {}
+
+  void Sum(const T* x, int64_t width, const Plane& plane, T* sums) {
+    const T* weights = weights_ + plane.weights * rows_ * columns_;
+    x += row_ * width + column_;
+    for (int64_t block = 0; block < down_; ++block, sums += across_) {
+      const auto [first, end] = Range(block, above_, rows_, plane.last_row);
+      std::fill(line_.begin(), line_.end(), T{});
+      for (int64_t j = first; j < end; ++j)
+        for (int64_t i = 0; i < columns_; ++i) line_[i] += weights[j * columns_ + i] * x[j * width + i];
+      for (int64_t k = 0; k < across_; ++k) {
+        const auto [left, right] = Range(k, before_, columns_, plane.last_column);
+        T sum{};
+        for (int64_t i = left; i < right; ++i) sum += line_[i];
+        sums[k] = sum;
+      }
+    }
+  }
+
+  void Spread(T* x, int64_t width, const Plane& plane, const T* sums) {
+    const T* weights = weights_ + plane.weights * rows_ * columns_;
+    x += row_ * width + column_;
+    for (int64_t block = 0; block < down_; ++block, sums += across_) {
+      const auto [first, end] = Range(block, above_, rows_, plane.last_row);
+      std::fill(line_.begin(), line_.end(), T{});
+      for (int64_t k = 0; k < across_; ++k) {
+        const auto [left, right] = Range(k, before_, columns_, plane.last_column);
+        for (int64_t i = left; i < right; ++i) line_[i] = sums[k];
+      }
+      for (int64_t j = first; j < end; ++j)
+        for (int64_t i = 0; i < columns_; ++i) x[j * width + i] += weights[j * columns_ + i] * line_[i];
+    }
+  }
+
+ private:
+  // The cells (first, last + 1) of a block along an axis of `count` cells, or the last of a whole block alone.
+  std::pair<int64_t, int64_t> Range(int64_t block, int64_t before, int64_t count, bool last) const {
+    const int64_t end = (block + 1) * ratio_ - before;
+    return {std::max<int64_t>(0, end - (last ? 1 : ratio_)), std::min(end, count)};
+  }
+
+  const T* weights_;
+  int64_t rows_, columns_, row_, column_, ratio_, above_, before_, down_, across_;
+  std::vector<T> line_;
+};
+
+template <typename T>
+void EachPlane(const Call& call, const Array& sums, bool back) {
+  const Array weights = call.operand(0);
+  const int64_t* plan = call.plan();
+  const auto* planes = reinterpret_cast<const Plane*>(plan + 5);
+  const int64_t count = sums.sizes[sums.rank - 3], size = sums.sizes[sums.rank - 2] * sums.sizes[sums.rank - 1];
+  BlocksOf<T> blocks(weights, sums, plan);
+  for (int64_t k = 0; k < count; ++k) {
+    const Array array = call.result(k);
+    const int64_t width = array.sizes[array.rank - 1], cells = array.sizes[array.rank - 2] * width;
+    for (int64_t m = 0; m * size * count < sums.count(); ++m) {
+      T *x = array.As<T>() + m * cells, *of_member = sums.As<T>() + (m * count + k) * size;
+      if (back) blocks.Spread(x, width, planes[k], of_member);
+      else blocks.Sum(x, width, planes[k], of_member);
+    }
+  }
+}
+
+// Operands: weights, arrays, with `back` sums; results: the arrays, in place, and unless `back` sums.
+template <bool back>
+XLA_FFI_Error* SumsOrSpread(const Call& call) {
+  const Array sums = back ? call.operand(call.operands() - 1) : call.result(call.results() - 1);
+  if (sums.type == XLA_FFI_DataType_F32) EachPlane<float>(call, sums, back);
+  else if (sums.type == XLA_FFI_DataType_F64) EachPlane<double>(call, sums, back);
+  else return call.Fail("swmodel_block_sums takes floats of 4 or 8 bytes");
+  return nullptr;
+}
+
+}  // namespace
+
+SWMODEL_FUNCTION(swmodel_interpolate, Interpolate)
+SWMODEL_FUNCTION(swmodel_block_sums, SumsOrSpread<false>)
+SWMODEL_FUNCTION(swmodel_add_to_blocks, SumsOrSpread<true>)
