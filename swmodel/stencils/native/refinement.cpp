@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#pragma GCC push_options
+#pragma GCC optimize("O3")  // with vectors
 namespace {
 
 // Values along an axis: (1 - weight) x[cell] + weight x[next].
@@ -106,41 +108,43 @@ class BlocksOf {
  public:
   BlocksOf(const Array& weights, const Array& sums, const int64_t* plan)
       : weights_(weights.As<T>()), rows_(weights.sizes[1]), columns_(weights.sizes[2]), row_(plan[0]), column_(plan[1]),
-        ratio_(plan[2]), above_(plan[3]), before_(plan[4]), down_(sums.sizes[sums.rank - 2]), across_(sums.sizes[sums.rank - 1]), line_(columns_) {}
+        ratio_(plan[2]), above_(plan[3]), before_(plan[4]), across_(sums.sizes[sums.rank - 1]) {}
 
-  void Sum(const T* x, int64_t width, const Plane& plane, T* sums) {
-    const T* weights = weights_ + plane.weights * rows_ * columns_;
-    x += row_ * width + column_;
-    for (int64_t block = 0; block < down_; ++block, sums += across_) {
-      const auto [first, end] = Range(block, above_, rows_, plane.last_row);
-      std::fill(line_.begin(), line_.end(), T{});
-      for (int64_t j = first; j < end; ++j)
-        for (int64_t i = 0; i < columns_; ++i) line_[i] += weights[j * columns_ + i] * x[j * width + i];
-      for (int64_t k = 0; k < across_; ++k) {
-        const auto [left, right] = Range(k, before_, columns_, plane.last_column);
-        T sum{};
-        for (int64_t i = left; i < right; ++i) sum += line_[i];
-        sums[k] = sum;
-      }
+  // Those of one row of blocks, into `sums`.
+  void Sum(const T* x, int64_t width, const Plane& plane, int64_t block, T* sums) const {
+    std::vector<T> memory(columns_);
+    T* __restrict line = memory.data();
+    EachRow(x, width, plane, block, [&](const T* __restrict weights, const T* __restrict cells) {
+      for (int64_t i = 0; i < columns_; ++i) line[i] += weights[i] * cells[i];
+    });
+    for (int64_t k = 0; k < across_; ++k) {
+      const auto [first, end] = Range(k, before_, columns_, plane.last_column);
+      sums[k] = T{};
+      for (int64_t i = first; i < end; ++i) sums[k] += line[i];
     }
   }
 
-  void Spread(T* x, int64_t width, const Plane& plane, const T* sums) {
-    const T* weights = weights_ + plane.weights * rows_ * columns_;
-    x += row_ * width + column_;
-    for (int64_t block = 0; block < down_; ++block, sums += across_) {
-      const auto [first, end] = Range(block, above_, rows_, plane.last_row);
-      std::fill(line_.begin(), line_.end(), T{});
-      for (int64_t k = 0; k < across_; ++k) {
-        const auto [left, right] = Range(k, before_, columns_, plane.last_column);
-        for (int64_t i = left; i < right; ++i) line_[i] = sums[k];
-      }
-      for (int64_t j = first; j < end; ++j)
-        for (int64_t i = 0; i < columns_; ++i) x[j * width + i] += weights[j * columns_ + i] * line_[i];
+  void Spread(T* x, int64_t width, const Plane& plane, int64_t block, const T* sums) const {
+    std::vector<T> memory(columns_);
+    T* __restrict line = memory.data();
+    for (int64_t k = 0; k < across_; ++k) {
+      const auto [first, end] = Range(k, before_, columns_, plane.last_column);
+      for (int64_t i = first; i < end; ++i) line[i] = sums[k];
     }
+    EachRow(x, width, plane, block, [&](const T* __restrict weights, T* __restrict cells) {
+      for (int64_t i = 0; i < columns_; ++i) cells[i] += weights[i] * line[i];
+    });
   }
 
  private:
+  // Calls row(weights, cells) for each row of a block.
+  template <typename Cells, typename Row>
+  void EachRow(Cells* x, int64_t width, const Plane& plane, int64_t block, const Row& row) const {
+    const auto [first, end] = Range(block, above_, rows_, plane.last_row);
+    for (int64_t j = first; j < end; ++j)
+      row(weights_ + (plane.weights * rows_ + j) * columns_, x + (row_ + j) * width + column_);
+  }
+
   // The cells (first, last + 1) of a block along an axis of `count` cells, or the last of a whole block alone.
   std::pair<int64_t, int64_t> Range(int64_t block, int64_t before, int64_t count, bool last) const {
     const int64_t end = (block + 1) * ratio_ - before;
@@ -148,26 +152,29 @@ class BlocksOf {
   }
 
   const T* weights_;
-  int64_t rows_, columns_, row_, column_, ratio_, above_, before_, down_, across_;
-  std::vector<T> line_;
+  int64_t rows_, columns_, row_, column_, ratio_, above_, before_, across_;
 };
 
+// All planes of all members, in pieces of some rows of blocks, which threads share.
 template <typename T>
 void EachPlane(const Call& call, const Array& sums, bool back) {
+  constexpr int64_t kBlocksOfPiece = 1024;
   const Array weights = call.operand(0);
-  const int64_t* plan = call.plan();
-  const auto* planes = reinterpret_cast<const Plane*>(plan + 5);
-  const int64_t count = sums.sizes[sums.rank - 3], size = sums.sizes[sums.rank - 2] * sums.sizes[sums.rank - 1];
-  BlocksOf<T> blocks(weights, sums, plan);
-  for (int64_t k = 0; k < count; ++k) {
+  const auto* planes = reinterpret_cast<const Plane*>(call.plan() + 5);
+  const int64_t *sizes = sums.sizes + sums.rank - 3, count = sizes[0], down = sizes[1], across = sizes[2];
+  if (down * across == 0) return;
+  const BlocksOf<T> blocks(weights, sums, call.plan());
+  const int64_t rows = std::max<int64_t>(1, kBlocksOfPiece / across), pieces = (down + rows - 1) / rows;
+  ThreadPool::Get().Run(call.threads(), sums.count() / (down * across) * pieces, [&](int64_t n) {
+    const int64_t k = n / pieces % count, member = n / pieces / count, first = n % pieces * rows;
     const Array array = call.result(k);
-    const int64_t width = array.sizes[array.rank - 1], cells = array.sizes[array.rank - 2] * width;
-    for (int64_t m = 0; m * size * count < sums.count(); ++m) {
-      T *x = array.As<T>() + m * cells, *of_member = sums.As<T>() + (m * count + k) * size;
-      if (back) blocks.Spread(x, width, planes[k], of_member);
-      else blocks.Sum(x, width, planes[k], of_member);
+    const int64_t width = array.sizes[array.rank - 1];
+    T *x = array.As<T>() + member * array.sizes[array.rank - 2] * width, *of_plane = sums.As<T>() + n / pieces * down * across;
+    for (int64_t block = first; block < std::min(first + rows, down); ++block) {
+      if (back) blocks.Spread(x, width, planes[k], block, of_plane + block * across);
+      else blocks.Sum(x, width, planes[k], block, of_plane + block * across);
     }
-  }
+  });
 }
 
 // Operands: weights, arrays, with `back` sums; results: the arrays, in place, and unless `back` sums.
@@ -181,6 +188,7 @@ XLA_FFI_Error* SumsOrSpread(const Call& call) {
 }
 
 }  // namespace
+#pragma GCC pop_options
 
 SWMODEL_FUNCTION(swmodel_interpolate, Interpolate)
 SWMODEL_FUNCTION(swmodel_block_sums, SumsOrSpread<false>)
