@@ -78,6 +78,13 @@ class Graph:
         names = tuple(self.names[k] for k in results if k < len(self.names))
         return dataclasses.replace(self, outputs=tuple(self.outputs[k] for k in results), names=names).trimmed()
 
+    def with_sum(self, result: int, source: int, dtype: str) -> "Graph":
+        """The same with the value of a further source, number `source`, added to a result."""
+        count = len(self.nodes)
+        load, total = Node("load", (), dtype, (source,)), Node("add", (self.outputs[result], At(count)), dtype)
+        outputs = tuple(At(count + 1) if k == result else o for k, o in enumerate(self.outputs))
+        return Graph((*self.nodes, load, total), outputs, (*self.columns, False), self.scalars, self.names)
+
     @functools.cached_property
     def pruned(self) -> tuple["Graph", list[int], list[int]]:
         """(the same without sources and scalars that are not read, the numbers of those that are, of both kinds)."""

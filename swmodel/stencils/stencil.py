@@ -76,12 +76,21 @@ def run(
 
 
 def _bind(*arguments, **parameters):
-    """Bind the primitive to the operands that a Graph reads; the arguments are those of `_call`."""
-    operands, parameters = _call(*arguments, **parameters)
+    """Bind the primitive to the operands that a Graph reads; the arguments are those of `call_of`."""
+    operands, parameters = call_of(*arguments, **parameters)
     return fused_loop.bind(*operands, **parameters)
 
 
-def _call(graph, arrays, scalars, over, origins, dtypes, strips, **parameters):
+def call_of(
+    graph: Graph,
+    arrays: Sequence,
+    scalars: Sequence,
+    over: Sequence,
+    origins: Sequence[tuple[int, int]],
+    dtypes: Sequence[str],
+    strips: Sequence[Strips | None],
+    **parameters: Any,
+) -> tuple[list, dict[str, Any]]:
     """(operands, parameters) of a call that binds only what the Graph reads; result k may overwrite over[k] or None."""
     graph, kept, kept_scalars = graph.pruned
     operands = [*(arrays[k] for k in kept), *(scalars[k] for k in kept_scalars)]
@@ -103,7 +112,7 @@ def _some(chosen, operands, *, graph, origins, aliases, dtypes, strips, **parame
     over = [None if aliases[k] is None else operands[aliases[k]] for k in chosen]
     arrays, numbers = operands[: len(graph.columns)], operands[len(graph.columns) :]
     types, places = [dtypes[k] for k in chosen], [strips[k] for k in chosen]
-    return _call(graph.only(chosen), arrays, numbers, over, origins, types, places, **parameters)
+    return call_of(graph.only(chosen), arrays, numbers, over, origins, types, places, **parameters)
 
 
 def _depending(on, graph, aliases):

@@ -139,8 +139,14 @@ def test_what_forward_backward_remembers_is_stored_once():
 
 
 def rows(outputs, read):
-    """Rows of leaves called by letters: `outputs` says what each of them was before the step, capitals are new."""
-    return Rows(list("abcd"[: len(outputs)]), list(outputs), read)
+    """(Rows, the constants of a step, leaves): `outputs` says what each leaf was before the step, capitals are new."""
+    leaves = [jnp.asarray(100.0 * (k + 1)) for k in range(len(outputs))]
+
+    def step(leaves, k):
+        return [leaves["abcd".index(x)] if x.islower() else 10.0 * j + k for j, x in enumerate(outputs)]
+
+    closed = jax.make_jaxpr(step)(leaves, 0.0)
+    return Rows(closed.jaxpr, read), closed.consts, leaves
 
 
 @pytest.mark.parametrize(
@@ -155,19 +161,13 @@ def rows(outputs, read):
     ],
 )
 def test_leaves_come_back_from_rows_as_they_were(outputs, read, kept, earlier):
-    found = rows(outputs, read)
+    found, constants, leaves = rows(outputs, read)
     assert (found.roots, found.earlier) == (kept, earlier)
-    leaves = [jnp.asarray(100.0 * (k + 1)) for k in range(len(outputs))]
     buffers, leaves = found.allocate(leaves, 5)
     seen = []
-
-    def step(leaves, k):
-        return [leaves["abcd".index(x)] if x.islower() else 10.0 * j + k for j, x in enumerate(outputs)]
-
-    closed = jax.make_jaxpr(step)(leaves, 0.0)
     for k in range(5):
-        seen.append(leaves)
-        buffers, leaves = found.store(buffers, jnp.int32(k), closed.jaxpr, closed.consts, [*leaves, float(k)])
+        seen.append(found.filled(leaves, buffers, jnp.int32(k)))
+        buffers, leaves, _ = found.store(buffers, jnp.int32(k), constants, leaves, float(k))
     for k, was in enumerate(seen):
         now = [x.array if isinstance(x, Slot) else x for x in found.leaves(buffers, jnp.int32(k), was)]
         assert [float(x) for x in now] == [float(x) if needed else 0.0 for x, needed in zip(was, read)]

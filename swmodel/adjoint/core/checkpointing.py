@@ -22,12 +22,13 @@ import jax
 import jax.core
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
+from jax.extend.core import ClosedJaxpr
 
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.state import State, pytree, remembered, static
-from ...stencils import evaluate
+from ...stencils import evaluate, merged
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import check_covered, each_interval, step_loop
 from ...stepping.steps import History, run_steps
@@ -154,13 +155,10 @@ class Tape:
         leaves, share = self.carry.leaves, self.jaxpr.outvars[-1].aval
         number, share = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct(share.shape, share.dtype)
         operands = self.moved, self.others, leaves, number, self.carry.floats(leaves), share
-        self.pulled = remembered(
-            traces, {"pull": arguments, "carry": carry}, lambda: jax.make_jaxpr(self._pull)(*operands)
-        )
+        self.pulled = remembered(traces, {"pull": arguments, "carry": carry}, lambda: self._traced_pull(*operands))
         before = len(self.moved) + len(self.others)
         read = inputs_read(self.pulled)[before : before + len(leaves)]
-        steps = slice(len(leaves))
-        self.rows = Rows(self.jaxpr.invars[steps], self.jaxpr.outvars[steps], read)
+        self.rows = Rows(self.jaxpr, read)
 
     def _traced(self, dynamics, stepper, cost):
         """(a jaxpr of what a step reads besides its carry, [the jaxpr of the step]); they hold no values."""
@@ -200,6 +198,13 @@ class Tape:
 
         return jax.vjp(floats_after, moved, self.carry.floats(leaves))[1]((bars, share_bar))
 
+    def _traced_pull(self, *operands):
+        """The jaxpr of `_pull`; cotangents of the carry replace those after the step."""
+        constants, bars = len(self.moved), len(self.carry.floats(self.carry.leaves))
+        first = constants + len(self.others) + len(self.carry.leaves) + 1
+        closed = jax.make_jaxpr(self._pull)(*operands)
+        return ClosedJaxpr(merged(closed.jaxpr, {constants + k: first + k for k in range(bars)}), closed.consts)
+
     # -- forwards -----------------------------------------------------------------------------------------------------
 
     def record(self, carry: Any, acc: Any, span: Span, level: int = -1) -> tuple[Any, Any, Any]:
@@ -225,15 +230,14 @@ class Tape:
 
         def one(k, everything):
             leaves, kept, shares = everything
-            arguments = *leaves, span.first + k
-            kept, (*leaves, share) = self.rows.store(
-                kept, k, self.jaxpr, self._constants(self.moved, self.others), arguments
-            )
+            constants = self._constants(self.moved, self.others)
+            kept, leaves, (share,) = self.rows.store(kept, k, constants, leaves, span.first + k)
             return leaves, kept, set_row(shares, share, k)
 
         everything = start, kept, jnp.zeros((most, readings.count), readings.dtype)
         leaves, kept, shares = self._loop(span.count, one, everything)
-        return self.carry.tree(leaves), readings.accumulate(acc, shares, span), (kept, shares, acc)
+        carry = self.carry.tree(self.rows.filled(leaves, kept, span.count))
+        return carry, readings.accumulate(acc, shares, span), (kept, shares, acc)
 
     # -- backwards ----------------------------------------------------------------------------------------------------
 
@@ -277,17 +281,18 @@ class Tape:
             found = evaluate(self.pulled, [*self.moved, *self.others, *leaves, number, *bars[1], share_bar])
             return [old + new for old, new in zip(bars[0], found)], found[len(bars[0]) :]
 
-        moved, carry = self._loop(span.count, one, (moved, carry))
+        moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, carry))
         return moved, carry, acc_bar
 
     def _loop(self, count, one, carry):
         """`fori_loop(0, count, one, carry)`; in long runs of large arrays an iteration makes a period of steps.
 
-        A multistep scheme passes arrays on to the next step as earlier ones. In a loop of single steps XLA copies them;
-        after a period each is back in its place. The longer program takes longer to compile.
+        A multistep scheme passes arrays on to the next step as earlier ones. In a loop of single steps XLA copies those
+        that are not stored; after a period each is back in its place. The longer program takes longer to compile.
         """
         size = max((math.prod(x.shape) * x.dtype.itemsize for x in self.carry.leaves), default=0)
-        period = self.loop.period if size * math.prod(self.lengths) >= LONG else 1
+        is_long = size * math.prod(self.lengths) >= LONG and not self.rows.lagging
+        period = self.loop.period if is_long else 1
 
         def several(group, carry):
             for k in range(period):

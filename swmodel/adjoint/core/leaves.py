@@ -8,7 +8,7 @@ run leaves nothing behind.
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from ...errors import DataError
 from ...fields.field import Count
 from ...parallel.communicator import Communicator
-from ...stencils import Slot, evaluate_storing
+from ...stencils import Slot, evaluate, evaluate_storing, merged, origins
 from ...stencils.native import empty, push_slot, read_slot
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Rows:
     is found in an earlier row. The rows that precede the first step hold the history with which the run began.
 
     Args:
-        inputs, outputs: the leaves of the carry, in order, as variables of a step's jaxpr.
+        step: the jaxpr of a step, whose first arguments and results are the leaves of the carry.
         read: for each leaf, whether the adjoint of a step reads it.
 
     Attributes:
@@ -66,9 +66,11 @@ class Rows:
         places: for each leaf (the number of its buffer, how many rows earlier its value lies), or None.
         before: {(root, number of rows before the first step): the leaf whose first value is stored there}.
         earlier: the number of rows that precede the first step.
+        lagging: the leaves whose values lie in earlier rows. A step reads them there, so that none is passed on.
     """
 
-    def __init__(self, inputs: Sequence, outputs: Sequence, read: Sequence[bool]):
+    def __init__(self, step: Jaxpr, read: Sequence[bool]):
+        inputs, outputs = step.invars[: len(read)], origins(step)[: len(read)]
         passed = {k: inputs.index(x) for k, x in enumerate(outputs) if x in inputs}
         self.before, self.roots = {}, []
         self.places: list[tuple[int, int] | None] = [None] * len(read)
@@ -81,22 +83,51 @@ class Rows:
             self.roots += [line[-1]] * (line[-1] not in self.roots)
             self.places[leaf] = self.roots.index(line[-1]), len(line) - 1
         self.earlier = max((lag for _, lag in self.before), default=0)
+        self.lagging = [k for k, place in enumerate(self.places) if place is not None and place[1]]
+        self._own = [k for k in range(len(read)) if k not in self.lagging]
+        self._step = step
+        if self.lagging:
+            ends = [step.outvars[k] for k in self._own] + step.outvars[len(read) :]
+            self._step = merged(step.replace(outvars=ends), dict(enumerate(self._own)))
 
     def allocate(self, leaves: Sequence, capacity: int) -> tuple[list, list]:
-        """(buffers for `capacity` steps, the leaves before the first step, which replace those that were given)."""
+        """(buffers for `capacity` steps, the leaves before the first step, None for those that lag)."""
         buffers, leaves = buffers_for([leaves[root] for root in self.roots], capacity + self.earlier), list(leaves)
         for (root, lag), leaf in self.before.items():
             k = self.roots.index(root)
-            (buffers[k],), (leaves[leaf],) = push_slot([buffers[k]], [leaves[leaf]], self.earlier - lag)
-        return buffers, leaves
+            (buffers[k],), _ = push_slot([buffers[k]], [leaves[leaf]], self.earlier - lag)
+        return buffers, [None if k in self.lagging else leaf for k, leaf in enumerate(leaves)]
 
-    def store(
-        self, buffers: Sequence, k: Count, jaxpr: Jaxpr, constants: Sequence, arguments: Sequence
-    ) -> tuple[list, list]:
-        """(buffers that also hold the leaves before step number k, the results of the jaxpr of that step)."""
-        by_root = dict(zip(self.roots, buffers))
-        by_root, results = evaluate_storing(jaxpr, constants, arguments, by_root, k + self.earlier)
-        return [by_root[root] for root in self.roots], results
+    def store(self, buffers: Sequence, k: Count, constants: Sequence, leaves: Sequence, *more: Any) -> tuple:
+        """(buffers that also hold the leaves before step number k, the leaves after it, its other results).
+
+        Args:
+            buffers: those that hold the leaves before all earlier steps.
+            k: number of the step.
+            constants: of its jaxpr.
+            leaves: of the carry before the step, None for those that lag: the step reads these in their rows.
+            more: the other arguments of the jaxpr.
+        """
+        row = k + self.earlier
+        if not self.lagging:
+            by_root = dict(zip(self.roots, buffers))
+            by_root, found = evaluate_storing(self._step, constants, [*leaves, *more], by_root, row)
+            return [by_root[root] for root in self.roots], found[: len(leaves)], found[len(leaves) :]
+        buffers, same = push_slot(buffers, [leaves[root] for root in self.roots], row)
+        before = dict(enumerate(leaves)) | dict(zip(self.roots, same)) | self._slots(buffers, row)
+        found = evaluate(ClosedJaxpr(self._step, constants), [*before.values(), *more])
+        after = dict.fromkeys(self.lagging) | dict(zip(self._own, found))
+        return buffers, [after[leaf] for leaf in range(len(leaves))], found[len(self._own) :]
+
+    def filled(self, leaves: Sequence, buffers: Sequence, count: Count) -> list:
+        """The leaves after `count` steps, those that lag as well."""
+        slots = self._slots(buffers, count + self.earlier)
+        return [slots[k].array if k in slots else leaf for k, leaf in enumerate(leaves)]
+
+    def _slots(self, buffers, row):
+        """{leaf that lags: its Slot} before the step whose leaves are in a row."""
+        places = ((leaf, *cast(tuple[int, int], self.places[leaf])) for leaf in self.lagging)
+        return {leaf: Slot(buffers[k], row - lag) for leaf, k, lag in places}
 
     def leaves(self, buffers: Sequence, k: Count, shapes: Sequence) -> list:
         """All leaves before step number k, as Slots; zeros for those that are not stored."""
