@@ -293,7 +293,7 @@ class Border:
             return Blocks(corner, part.shape, ratio, lead, planes)
 
         if not moves and not loop.equations.contents:
-            carry, sums = loop.block_sums(carry, names, self.means, blocks(part.at))
+            carry, sums = loop.sums(carry, names, self.means, blocks(part.at))
             return carry, names, sums
         carry, values = loop.read(carry, names, strips)
         fields = dict(zip(names, values, strict=True))

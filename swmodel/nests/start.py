@@ -51,8 +51,7 @@ def state_from_outer(
     place, (around, own) = border.edges.place, (0.0 if uplift is None else uplift for uplift in uplifts)
     names = [*(name for name, _ in border.fields), *border.kept]
     values = jnp.stack([*(state[name] for name in names), jnp.zeros_like(state.eta) + around])
-    whole = border.edges.whole
-    (box,) = collect([(whole, cells_of(values, whole.strips))], border.communicator)
+    (box,) = collect([(border.edges.whole, cells_of(values, border.edges.whole.strips))], border.communicator)
     *values, rise = np.asarray(box, float).reshape(-1, *place.shape)
     outside, ratio = dict(zip(names, values, strict=True)), place.ratio
     depth, sea = place.of_outer(outer.sea_floor.water) - rise, place.of_outer(outer.sea_floor.wet)

@@ -1,19 +1,22 @@
 """The call of a compiled loop with its plan, the integers that the C++ runtime reads (native/library.py).
 
-`graph_text`, `reads`, `cost` and `loop_title` show a loop to a reader. If the environment variable SWMODEL_KEEP_SOURCE
-names a folder, the C++ source of each loop is written there before it is compiled. Each statement has a comment, and
-the graph is at the end.
+`loops_in` finds the loops of a program. `graph_text`, `reads`, `cost` and `loop_title` show a loop to a reader. If the
+environment variable SWMODEL_KEEP_SOURCE names a folder, the C++ source of each loop is written there before it is
+compiled. Each statement has a comment, and the graph is at the end.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from ..errors import ConfigError
 from ..runtime.cache import digest
@@ -29,6 +32,7 @@ from .native.library import (
     SourcePlan,
     StripPlan,
     When,
+    load_meanwhile,
     loop_name,
     numbers,
 )
@@ -273,3 +277,47 @@ def write_source(folder: str | Path, graph: Graph, dtypes: tuple) -> Path:
     with replacing(path, durable=False) as new:  # ranks share a name
         new.write_text(text)
     return path
+
+
+# -- loops in a program -----------------------------------------------------------------------------------------------
+
+
+def loops_in(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator:
+    """The equations of a jaxpr, and of those within it, that are fused loops."""
+    for equation in jaxpr.eqns:
+        if isinstance(equation.params.get("graph"), Graph):
+            yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else [value]:
+                if isinstance(inner, (ClosedJaxpr, Jaxpr)):
+                    yield from loops_in(getattr(inner, "jaxpr", inner))
+
+
+def types_of(equation: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Element types of a fused loop: (of the arrays that it reads, of its results)."""
+    arrays = equation.invars[: len(equation.params["graph"].columns)]
+    return tuple(np.dtype(v.aval.dtype).name for v in arrays), tuple(equation.params["dtypes"])
+
+
+def compile_loops(jaxpr: Jaxpr) -> None:
+    """Compile the fused loops of a jaxpr for CPUs, or find them compiled.
+
+    Raises:
+        CompileError: if the compiler refuses one.
+    """
+    for equation in loops_in(jaxpr):
+        compile_loop(equation.params["graph"], types_of(equation))
+
+
+def loops_compiled_meanwhile(jaxprs: Sequence[Jaxpr], order: int = 1) -> contextlib.AbstractContextManager:
+    """A block during which a thread compiles the loops of jaxprs, and programs can be compiled but not run.
+
+    Args:
+        jaxprs: of the programs.
+        order: -1 begins with the last one.
+
+    Raises:
+        CompileError: after the block, if the compiler refuses one.
+    """
+    found = [source_of(x.params["graph"], types_of(x)) for jaxpr in jaxprs for x in loops_in(jaxpr)]
+    return load_meanwhile(list(dict.fromkeys(found))[::order])

@@ -5,26 +5,24 @@ GPU a Pallas kernel; under vmap one call runs all members. Its tangent is a fuse
 another one (derivatives.py), so that JAX differentiates programs made of loops, in both modes.
 """
 
-import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive, Var
+from jax.extend.core import Primitive, Var
 from jax.interpreters import ad, batching, mlir
 
 from ..fields.field import HaloError
 from ..runtime.private import partial_evaluation
-from .compiled import compile_loop, compiled_loop, source_of
+from .compiled import compiled_loop
 from .derivatives import tangent, transpose
 from .expressions import Layout, Strips
 from .graph import Graph, trace_graph
-from .native.library import load_meanwhile
 from .native.strips import add
 from .source import c_source
 
@@ -359,47 +357,3 @@ def _on_gpu(*operands, interpret, sharers, **parameters):
 
 mlir.register_lowering(fused_loop, mlir.lower_fun(_on_cpu, multiple_results=True), platform="cpu")
 mlir.register_lowering(fused_loop, mlir.lower_fun(_on_gpu, multiple_results=True), platform="cuda")
-
-
-# -- loops in a program -----------------------------------------------------------------------------------------------
-
-
-def loops_in(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator:
-    """The equations of a jaxpr, and of those within it, that are fused loops."""
-    for equation in jaxpr.eqns:
-        if isinstance(equation.params.get("graph"), Graph):
-            yield equation
-        for value in equation.params.values():
-            for inner in value if isinstance(value, (tuple, list)) else [value]:
-                if isinstance(inner, (ClosedJaxpr, Jaxpr)):
-                    yield from loops_in(getattr(inner, "jaxpr", inner))
-
-
-def types_of(equation: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Element types of a fused loop: (of the arrays that it reads, of its results)."""
-    arrays = equation.invars[: len(equation.params["graph"].columns)]
-    return tuple(np.dtype(v.aval.dtype).name for v in arrays), tuple(equation.params["dtypes"])
-
-
-def compile_loops(jaxpr: Jaxpr) -> None:
-    """Compile the fused loops of a jaxpr for CPUs, or find them compiled.
-
-    Raises:
-        CompileError: if the compiler refuses one.
-    """
-    for equation in loops_in(jaxpr):
-        compile_loop(equation.params["graph"], types_of(equation))
-
-
-def loops_compiled_meanwhile(jaxprs: Sequence[Jaxpr], order: int = 1) -> contextlib.AbstractContextManager:
-    """A block during which a thread compiles the loops of jaxprs, and programs can be compiled but not run.
-
-    Args:
-        jaxprs: of the programs.
-        order: -1 begins with the last one.
-
-    Raises:
-        CompileError: after the block, if the compiler refuses one.
-    """
-    found = [source_of(x.params["graph"], types_of(x)) for jaxpr in jaxprs for x in loops_in(jaxpr)]
-    return load_meanwhile(list(dict.fromkeys(found))[::order])

@@ -25,11 +25,12 @@ from ..fields.field import AbstractField, Count, Field, Value, pointwise
 from ..fields.state import State, each_state, fields_of, replace, states_of
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_open_faces, without_padding
+from ..stencils.compiled import compile_loops
 from ..stencils.expressions import Expression, Layout, Source, Strips, lift, path_names, stored
 from ..stencils.graph import Unsupported
 from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
-from ..stencils.stencil import compile_loops, run
+from ..stencils.stencil import run
 from .steps import Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step, start_history, without_invariants
 
 if TYPE_CHECKING:

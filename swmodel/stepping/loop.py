@@ -24,10 +24,9 @@ from ..fields.field import Count
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State, remembered, replace
 from ..runtime.compilation import jit
-from ..stencils.compiled import Access, Cost, cost, loop_title, reads
+from ..stencils.compiled import Access, Cost, cost, loop_title, loops_in, reads, types_of
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError
-from ..stencils.stencil import loops_in, types_of
 from .fused import POLE, NotCompiled
 from .members import Members, first_member, per_member
 from .steps import ArrayStepLoop, Carry, History, StepLoop, scan_steps

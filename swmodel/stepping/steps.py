@@ -9,7 +9,6 @@ make any number of steps of a loop.
 """
 
 import abc
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
@@ -118,25 +117,18 @@ class StepLoop(abc.ABC):
         """The State in a carry: the first result of `unpack_state`."""
 
     def read(self, carry: Carry, names: Sequence[str], strips: Strips) -> tuple[Carry, jax.Array]:
-        """(the carry, copies (n, cells) of n fields of the State in Strips of the tile), between two steps.
-
-        Use the carry that is returned: its arrays are then overwritten without being copied first.
-        """
+        """(the carry to use from then on, copies (n, cells) of n fields in Strips of the tile), between two steps."""
         arrays, values = read_cells([carry[0][name] for name in names], *self._places(strips))
         return self._with_fields(carry, names, arrays), values
 
     def write(self, carry: Carry, names: Sequence[str], strips: Strips, values: jax.Array) -> Carry:
         """The carry with `values` in fields of its State, as `read` returns them; they must be 0 on land."""
-        arrays = [carry[0][name] for name in names]
-        return self._with_fields(carry, names, write_cells(arrays, values, *self._places(strips)))
+        arrays = write_cells([carry[0][name] for name in names], values, *self._places(strips))
+        return self._with_fields(carry, names, arrays)
 
-    def block_sums(
-        self, carry: Carry, names: Sequence[str], weights: jax.Array, blocks: Blocks
-    ) -> tuple[Carry, jax.Array]:
+    def sums(self, carry: Carry, names: Sequence[str], weights: jax.Array, blocks: Blocks) -> tuple[Carry, jax.Array]:
         """(the carry, weighted sums (n, rows, columns) of n fields over Blocks of the tile's cells), as `read`."""
-        (corner,), _ = self._places([(blocks.corner, blocks.shape)])
-        arrays = [carry[0][name] for name in names]
-        arrays, sums = block_sums(arrays, weights, dataclasses.replace(blocks, corner=corner))
+        arrays, sums = block_sums([carry[0][name] for name in names], weights, blocks.moved(self.origin))
         return self._with_fields(carry, names, arrays), sums
 
     def after(self, results: T, carry: Carry) -> tuple[T, Carry]:
@@ -148,7 +140,6 @@ class StepLoop(abc.ABC):
         return structure.unflatten(arrays[: len(leaves)]), carry
 
     def _places(self, strips):
-        """The (places, shapes) of strips of the tile in the arrays of a carry."""
         places = [(row + self.origin[0], column + self.origin[1]) for (row, column), _ in strips]
         return places, [shape for _, shape in strips]
 

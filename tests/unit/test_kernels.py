@@ -16,6 +16,7 @@ from swmodel.runtime.compilation import jit
 from swmodel.simulation.program import Health, advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils import Slot, evaluate, evaluate_storing, native
+from swmodel.stencils.compiled import loops_in
 from swmodel.stencils.derivatives import tangent
 from swmodel.stencils.expressions import Layout, Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
@@ -23,7 +24,7 @@ from swmodel.stencils.native import library
 from swmodel.stencils.pallas import parts
 from swmodel.stencils.schedule import compares_rounded, schedule
 from swmodel.stencils.source import c_source, operations
-from swmodel.stencils.stencil import loops_in, run
+from swmodel.stencils.stencil import run
 from swmodel.stepping.fused import FusedStepLoop, InterpretedStepLoop
 from swmodel.stepping.loop import pack_state
 from swmodel.stepping.steps import ArrayStepLoop

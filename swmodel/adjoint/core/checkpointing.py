@@ -35,8 +35,6 @@ from ...stepping.steps import History, run_steps
 from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
 
-LONG = 2e8  # steps times bytes of an array, from which on copies of arrays cost more than compiling a longer program
-
 
 @pytree
 class Span:
@@ -156,9 +154,7 @@ class Tape:
         number, share = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct(share.shape, share.dtype)
         operands = self.moved, self.others, leaves, number, self.carry.floats(leaves), share
         self.pulled = remembered(traces, {"pull": arguments, "carry": carry}, lambda: self._traced_pull(*operands))
-        before = len(self.moved) + len(self.others)
-        read = inputs_read(self.pulled)[before : before + len(leaves)]
-        self.rows = Rows(self.jaxpr, read)
+        self.rows = Rows(self.jaxpr, inputs_read(self.pulled)[len(self.moved) + len(self.others) :][: len(leaves)])
 
     def _traced(self, dynamics, stepper, cost):
         """(a jaxpr of what a step reads besides its carry, [the jaxpr of the step]); they hold no values."""
@@ -200,10 +196,10 @@ class Tape:
 
     def _traced_pull(self, *operands):
         """The jaxpr of `_pull`; cotangents of the carry replace those after the step."""
-        constants, bars = len(self.moved), len(self.carry.floats(self.carry.leaves))
-        first = constants + len(self.others) + len(self.carry.leaves) + 1
-        closed = jax.make_jaxpr(self._pull)(*operands)
-        return ClosedJaxpr(merged(closed.jaxpr, {constants + k: first + k for k in range(bars)}), closed.consts)
+        closed, own = jax.make_jaxpr(self._pull)(*operands), len(self.moved)
+        first = own + len(self.others) + len(self.carry.leaves) + 1
+        passed_on = {own + k: first + k for k in range(sum(self.carry.real))}
+        return ClosedJaxpr(merged(closed.jaxpr, passed_on), closed.consts)
 
     # -- forwards -----------------------------------------------------------------------------------------------------
 
@@ -235,7 +231,7 @@ class Tape:
             return leaves, kept, set_row(shares, share, k)
 
         everything = start, kept, jnp.zeros((most, readings.count), readings.dtype)
-        leaves, kept, shares = self._loop(span.count, one, everything)
+        leaves, kept, shares = jax.lax.fori_loop(0, span.count, one, everything)
         carry = self.carry.tree(self.rows.filled(leaves, kept, span.count))
         return carry, readings.accumulate(acc, shares, span), (kept, shares, acc)
 
@@ -283,25 +279,6 @@ class Tape:
 
         moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, carry))
         return moved, carry, acc_bar
-
-    def _loop(self, count, one, carry):
-        """`fori_loop(0, count, one, carry)`; in long runs of large arrays an iteration makes a period of steps.
-
-        A multistep scheme passes arrays on to the next step as earlier ones. In a loop of single steps XLA copies those
-        that are not stored; after a period each is back in its place. The longer program takes longer to compile.
-        """
-        size = max((math.prod(x.shape) * x.dtype.itemsize for x in self.carry.leaves), default=0)
-        is_long = size * math.prod(self.lengths) >= LONG and not self.rows.lagging
-        period = self.loop.period if is_long else 1
-
-        def several(group, carry):
-            for k in range(period):
-                carry = one(group * period + k, carry)
-            return carry
-
-        whole = count // period
-        carry = jax.lax.fori_loop(0, whole, several, carry)
-        return carry if period == 1 else jax.lax.fori_loop(whole * period, count, one, carry)
 
 
 def even_lengths(steps: int, levels: int) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import SwmodelError
-from ...stencils.stencil import loops_compiled_meanwhile
+from ...stencils.compiled import loops_compiled_meanwhile
 from ..controls.controls import ControlDict
 from ..costs.tile_costs import TileCost
 from .checkpointing import Span

@@ -120,6 +120,11 @@ class Blocks:
     lead: Shape
     planes: tuple[tuple[int, tuple[bool, bool]], ...]
 
+    def moved(self, origin: Shape) -> "Blocks":
+        """The same Blocks of arrays whose cell `origin` (row, column) was their first one."""
+        row, column = self.corner
+        return dataclasses.replace(self, corner=(row + origin[0], column + origin[1]))
+
     @property
     def count(self) -> Shape:
         """(rows, columns) of blocks, those that lie in the box in part included."""
