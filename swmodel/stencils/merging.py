@@ -7,7 +7,7 @@ that computes one term can add the other one to it:
 
 A multistep scheme passes states on as earlier ones, and their cotangents the other way. In a program that repeats such
 a step XLA copies all of them, unless each result lies in the array that it replaces. Without both a gradient of
-ForwardBackward takes 1.4 times as long (docs/developers/benchmarks.md).
+ForwardBackward takes 1.8 times as long (docs/developers/benchmarks.md).
 """
 
 from collections.abc import Mapping
