@@ -76,6 +76,8 @@ class Border:
         kept: the names of the variables that terms of both grids keep, at cell centres.
         counted: the Passages along y, and along x.
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
+        ring: what the outer fields are multiplied by in `Edges.ring` (n, cells): m at centres, 1 on faces.
+        wet: the nest's wet cells in the frame (cells,).
         factors: what the outer flow is multiplied by in the frame (n, cells): 1 in wet cells and faces, and 0 on land;
             m_i / sum w m for fields at centres where the outer coast does not move.
         means: of the nest's cells in the box (3, rows, columns): weights at h, u and v whose sums over outer cells are
@@ -93,6 +95,8 @@ class Border:
     counted: tuple[tuple[Passage, ...], tuple[Passage, ...]] = static()
     mask: dict[str, jax.Array]
     outer_mask: dict[str, jax.Array]
+    ring: jax.Array
+    wet: jax.Array
     factors: jax.Array
     means: jax.Array
     covered: dict[str, jax.Array]
@@ -155,11 +159,14 @@ class Border:
         """
         ring, faces, names = self.edges.ring, self.edges.outer_faces, [name for name, _ in self.fields]
         carry, values = loop.read(carry, names, ring.strips)
-        fields = dict(zip(names, values, strict=True))
-        wet = _where_wet(loop, fields["eta"], step, ring.strips, cells_of(self.outer_mask["h"], ring.strips))
-        fields = _converted("shown", loop, fields, step, ring.strips)
-        planes = [wet * fields[name] if at == "h" else fields[name] for name, at in self.fields]
-        flow = jnp.stack(planes + ([wet] if loop.equations.film is not None else []))
+        if loop.equations.film is None and not loop.equations.contents:
+            flow = values * self.ring
+        else:
+            fields = dict(zip(names, values, strict=True))
+            wet = _where_wet(loop, fields["eta"], step, ring.strips, self.ring[names.index("eta")])
+            fields = _converted("shown", loop, fields, step, ring.strips)
+            planes = [wet * fields[name] if at == "h" else fields[name] for name, at in self.fields]
+            flow = jnp.stack(planes + ([wet] if loop.equations.film is not None else []))
         if passed is None or not self.two_way:
             return carry, OuterValues(*collect([(ring, flow)], self.communicator), None)
         carried = self.outer_lengths[None] * self._crossed(loop, passed, faces)
@@ -183,17 +190,18 @@ class Border:
     def fill_frame(self, loop: StepLoop, carry: Carry, flow: jax.Array, step: Count) -> Carry:
         """The nest's carry before its step number `step`, with the outer flow at that time (n, cells) in the frame."""
         strips, names = self.edges.frame.strips, [name for name, _ in self.fields]
+        if len(flow) == len(names) and not loop.equations.contents:
+            return loop.write(carry, names, strips, flow)
         new, at_centres = dict(zip(names, flow, strict=False)), [name for name, at in self.fields if at == "h"]
         if len(flow) == len(names):
             new = _converted("stored", loop, new, step, strips)
         else:
             carry, old = loop.read(carry, at_centres, strips)
-            wet, water = cells_of(self.mask["h"], strips), flow[-1]
-            new |= {name: wet * _quotient(new[name], water) for name in at_centres}
-            new["eta"] = wet * _above_bed(loop, new["eta"], step, strips)
+            new |= {name: self.wet * _quotient(new[name], flow[-1]) for name in at_centres}
+            new["eta"] = self.wet * _above_bed(loop, new["eta"], step, strips)
             new = _converted("stored", loop, new, step, strips)
             # far from all water of the outer grid the nest keeps its own elevation
-            new |= {name: jnp.where(water > LEAST, new[name], x) for name, x in zip(at_centres, old, strict=True)}
+            new |= {name: jnp.where(flow[-1] > LEAST, new[name], x) for name, x in zip(at_centres, old, strict=True)}
         return loop.write(carry, names, strips, jnp.stack([new[name] for name in names]))
 
     def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
@@ -356,10 +364,8 @@ def _on_rank(outer, inner, place, two_way, rank):
     names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
     fields = *names, *tracers
     water = {p: cells_of(mask[p], edges.frame.strips) for p in "huv"}
-    if outer.film is None:
-        water["h"] = _levels(outer, edges, water["h"])
-    else:
-        water["h"] = np.ones_like(water["h"])
+    ring, wet = cells_of(outer_mask["h"], edges.ring.strips), water["h"]
+    water["h"] = _levels(outer, edges, wet) if outer.film is None else np.ones_like(wet)
     factors = [water[p] for p in [at for _, at in fields] + ["h"] * (outer.film is not None)]
     covered = {p: coverage(inner, p, edges) * cells_of(outer_mask[p], edges.outer_box.strips) for p in "huv"}
     counts = [cells(Boxes((parts,)).strips) for parts in edges.adjacent.parts]
@@ -367,6 +373,8 @@ def _on_rank(outer, inner, place, two_way, rank):
     arrays: Any = (
         mask,
         outer_mask,
+        np.stack([ring if at == "h" else np.ones_like(ring) for _, at in fields]),
+        wet,
         np.stack(factors),
         np.stack([means_in(inner, p, edges) for p in "huv"]),
         covered,
