@@ -122,7 +122,10 @@ class NestedSimulation:
             if name not in self._started:
                 continue
             if name not in paths:
-                raise ConfigError(f"NestedSimulation.resume: the grid {name!r} has no restart; name one of each.")
+                raise ConfigError(
+                    f"NestedSimulation.resume: the grid {name!r} has no restart, and {paths['']} is of {self.time:g} s, "
+                    f"after its start; name one of each, or give the nest a start of {self.time:g} s or later."
+                )
             simulation, path = self.simulations[name], Path(paths[name])
             self.outer.communicator.from_root(functools.partial(restore_earlier, path, self.time))
             messages.append(f"{name}: {simulation.resume(path, force)}")

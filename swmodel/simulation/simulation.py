@@ -96,7 +96,7 @@ class Simulation(Outputs):
         self.halo = model.halo(self.stepper)
         self.outputs, self.pace = [], Pace()
         self.nest = ""  # the name of a nested grid
-        self.facts: dict[str, str] = {}  # entries of a restart's fingerprint that the model does not have
+        self.facts: dict[str, str | float] = {}  # entries of a restart's fingerprint that the model does not have
         self.outermost: ShallowWater | Ensemble = model  # of a family of grids
         self.boxes: dict[str, tuple] = {}  # of nests in this grid, ((west, east), (south, north)), for maps
         self.resumed_at = self.resumed_step = self.resumed_from = None
@@ -222,8 +222,8 @@ class Simulation(Outputs):
     def belong_to(self, family: "Family", name: str) -> None:
         """Let this run be that of the grid `name` of a Family, before its first step."""
         self.nest, self.boxes, self.outermost = name, family.boxes_in(name), family.outer
-        if name:
-            self.facts = {"nest.two_way": str(family.nests[name].two_way)}
+        starts = {f"nest.{each}.start": nest.start for each, nest in family.nests.items()}
+        self.facts = {"nest.two_way": str(family.nests[name].two_way)} if name else starts
         model = self.model.models[0] if isinstance(self.model, Ensemble) else self.model
         self._counted = [passage for passage, _ in model.system.counted]
         self.set(self.state, self.start_history(self.state))

@@ -435,6 +435,25 @@ def test_a_nest_that_was_two_way_continues_as_another_by_force_alone(with_dye, t
     again.resume(paths, force="nest.two_way")
 
 
+def test_a_nest_continues_with_another_start_or_not_at_all_by_force_alone(with_dye, tmp_path):
+    """It would have been ignored, and its restart lost, if the start were moved beyond the restart."""
+    with_files(with_dye, AB2, tmp_path).run(steps=1)
+    paths = {name: tmp_path / f"restart_{name}.nc" for name in with_dye.names}
+    for nests, message in (
+        ([sw.Nest("harbour", start=600.0, **nested.HARBOUR)], "is 0 in the restart and 600 in the experiment"),
+        ([], r"\(0\) is in the restart and not in the experiment"),
+    ):
+        other = nested.family(nests, tracers=TRACERS[:1])
+        again = sw.NestedSimulation(other, other.states(), AB2)
+        there = {name: paths[name] for name in other.names}
+        with pytest.raises(DataError, match=f"nest.harbour.start {message}"):
+            again.resume(there)
+        again.resume(there, force="nest.harbour.start")
+    other = nested.family([sw.Nest("quay", **nested.HARBOUR)], tracers=TRACERS[:1])
+    with pytest.raises(ConfigError, match="'quay' has no restart, and .* is of 2 s, after its start; name one of each"):
+        sw.NestedSimulation(other, other.states(), AB2).resume({"": paths[""]}, force="nest")
+
+
 def test_records_are_the_states_of_their_steps_on_every_grid(with_dye, tmp_path):
     """Records of two grids, 6 and 9 outer steps apart, end parts of one chunk; others are within steps of the nest."""
     run, parts = with_files(with_dye, AB2, tmp_path), tmp_path / "parts"
