@@ -100,7 +100,9 @@ def test_check_describes_each_grid(command, sea):
     assert "town of" not in out and "town, pier of [output.gauges] are read here, on the finest grid" in out
     assert "quay/maxima.nc: maximum elevation" in out and "harbour/restart.nc" in out
     shares = [int(line.split(" % of the cost")[0].split()[-1]) for line in out.splitlines() if "of the cost" in line]
-    assert len(shares) == 3 and abs(sum(shares) - 100) <= 1
+    assert shares == [3, 17, 80]  # 780 x 18, 1296 x 3 x 18 and, from 1 min of 3 on, 3136 x 9 x 12 cells
+    assert "eta, dye every 30 s, 5 records" in out and "every step, 1.73 kB" in out  # those from 1 min on
+    assert "about 304 MB per rank" in out  # 300 MB, and about 700 bytes for each of 5212 cells of all grids
 
 
 @pytest.mark.verify
