@@ -25,7 +25,7 @@ from ..nests.steps import FamilySystem, steps_of_family
 from ..output import earlier
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
-from ..output.running import RestartOutput, restore_earlier
+from ..output.running import RestartOutput, last_time, restore_earlier
 from ..runtime.compilation import jit
 from ..runtime.paths import remove
 from ..stepping.explicit import TimeStepper
@@ -159,12 +159,17 @@ class NestedSimulation:
         return self.states
 
     def _check_later_files(self, last):
-        """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root."""
+        """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root.
+
+        A run that was killed after a nest had started, and before its first restart, computes them again.
+        """
+        outer = self.outer
         for name, simulation in self.simulations.items():
-            if name in self._started or self.start_of(name) >= last or simulation.overwrite:
+            if name in self._started or self.start_of(name) >= last or outer.overwrite:
                 continue
             for output in simulation.outputs:
-                if output.path.exists():
+                again = outer.resumed_alike and last_time(output.path) < (last + 0.5) * outer.dt
+                if output.path.exists() and not again:
                     raise DataError(
                         f"{output.path} exists already, and would be lost when the nest {name!r} starts; give another "
                         "name, or replace it with --overwrite (in Python: overwrite=True)."
@@ -196,6 +201,8 @@ class NestedSimulation:
         around, simulation = self.family.nests[name].inside or "", self.simulations[name]
         models, state = self.family.models, self.simulations[around].state
         simulation.step = self.outer.step * self.family.total_steps(name)
+        if self.outer.resumed_from is not None:
+            simulation.overwrite = True  # `_check_later_files` has examined what exists
         uplifts = self.simulations[around].read(Uplift()), simulation.read(Uplift())
         state = member_states_from_outer(self.borders[name], models[around], models[name], state, uplifts)
         simulation.set(state, simulation.start_history(state))

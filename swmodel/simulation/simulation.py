@@ -130,6 +130,10 @@ class Simulation(Outputs):
         """Whether results of an earlier run may be lost."""
         return self.resumed_from is None if self._overwrite is None else self._overwrite
 
+    @overwrite.setter
+    def overwrite(self, overwrite: bool) -> None:
+        self._overwrite = overwrite
+
     @property
     def time(self) -> float:
         """Model time [s]: steps times dt."""

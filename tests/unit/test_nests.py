@@ -424,6 +424,41 @@ def test_a_run_killed_between_the_restarts_of_two_grids_continues_from_those_of_
             np.testing.assert_array_equal(values, resumed[name][field])
 
 
+def test_a_run_killed_before_the_first_restart_of_a_nest_replaces_its_files(tmp_path, monkeypatch):
+    """They are computed again, unless the run ends before them or has changed."""
+    family = nested.family([sw.Nest("harbour", start=8.0, **nested.HARBOUR)])
+    paths = {name: tmp_path / f"restart_{name}.nc" for name in family.names}
+
+    def simulation(stepper=AB2, **options):
+        simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), stepper, **options)
+        for name, path in paths.items():
+            simulation[name].restart(path, every=8.0)
+        simulation["harbour"].write(tmp_path / "harbour.nc", ("eta",), every=2.0)
+        return simulation
+
+    def killing(output, simulation):
+        if not simulation.nest and simulation.step == 8:
+            raise Killed
+        write(output, simulation)
+
+    write = RestartOutput.write
+    with monkeypatch.context() as patched:
+        patched.setattr(RestartOutput, "write", killing)
+        with pytest.raises(Killed):
+            simulation().run(steps=12)
+    assert paths["harbour"].exists()
+    for options, steps in (({}, 2), ({"stepper": sw.AB2(dt=1.0)}, 12)):
+        again = simulation(**options)
+        again.resume({"": paths[""]})
+        with pytest.raises(DataError, match="harbour.nc exists already, and would be lost when the nest 'harbour'"):
+            again.run(steps=steps)
+    again = simulation(overwrite=False)
+    again.resume({"": paths[""]})
+    again.run(steps=8)
+    with netCDF4.Dataset(tmp_path / "harbour.nc") as file:
+        np.testing.assert_allclose(file["time"][:], np.arange(8.0, 25.0, 2.0))
+
+
 def test_a_nest_that_was_two_way_continues_as_another_by_force_alone(with_dye, tmp_path):
     simulation = with_files(with_dye, AB2, tmp_path)
     simulation.run(steps=1)
