@@ -17,7 +17,7 @@ from typing import Any
 import jax
 
 from ..errors import ConfigError, DataError, of_part
-from ..fields.parameters import check_arguments
+from ..fields.parameters import Part, check_arguments
 from ..fields.state import State
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
@@ -34,6 +34,12 @@ from .driver import Driver
 from .outputs import SECONDS, STEPS
 from .program import Carry, Watch, in_parts, interval_of_parts
 from .simulation import Simulation
+
+
+RULES = {
+    "family": Part(("models", "borders"), "Family(grid, depth, nests)"),
+    "stepper": Part(("step", "check", "history"), "ForwardBackward(dt=4.0)"),
+}
 
 
 class NestedSimulation:
@@ -55,6 +61,8 @@ class NestedSimulation:
     """
 
     def __init__(self, family: Family, states: Mapping[str, State], stepper: TimeStepper, **options: Any):
+        check_arguments("NestedSimulation", RULES, locals())
+        family.check_state("NestedSimulation", states)
         self.family, self.simulations = family, {}
         steppers = family.steppers(stepper)
         if options.get("stages_per_exchange", 1) != 1:
@@ -111,6 +119,11 @@ class NestedSimulation:
         Raises:
             ConfigError: if a grid has no restart, for names of other grids, and for restarts of different times.
         """
+        if not isinstance(paths, Mapping):
+            raise ConfigError(
+                f"NestedSimulation.resume: paths = {str(paths)!r} is not a dict of one restart for each grid; give "
+                '{"": "sea.nc", "harbour": "harbour.nc"}.'
+            )
         if unknown := [name for name in paths if name not in self.simulations]:
             known = ", ".join(repr(one) for one in self.simulations)
             raise ConfigError(f"NestedSimulation.resume: there is no grid {unknown[0]!r}; the grids are {known}.")
@@ -153,10 +166,20 @@ class NestedSimulation:
         outer, last = self.outer, self.outer.last_step(until, steps)
         for simulation in self.simulations.values():
             simulation.model.check_records(last * outer.dt, simulation.dt)
+        self._check_times()
         self.check_due()
         outer.communicator.from_root(lambda: self._check_later_files(last))
         _Driver(self).run(last, progress)
         return self.states
+
+    def _check_times(self):
+        """Raise ConfigError for a grid at another time, as after Simulation.resume of one grid alone."""
+        for name in self._started:
+            if (simulation := self.simulations[name]).step != self.outer.step * self.family.total_steps(name):
+                raise ConfigError(
+                    f"NestedSimulation.run: the nest {name!r} is at {simulation.time:g} s, and the outermost grid at "
+                    f"{self.time:g} s; continue all grids together by NestedSimulation.resume."
+                )
 
     def _check_later_files(self, last):
         """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root.

@@ -95,7 +95,7 @@ class Simulation(Outputs):
         self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self.outputs, self.pace = [], Pace()
-        self.nest = ""  # the name of a nested grid
+        self.nest, self.has_nests = "", False  # the name of a nested grid; whether a NestedSimulation steps it
         self.facts: dict[str, str | float] = {}  # entries of a restart's fingerprint that the model does not have
         self.outermost: ShallowWater | Ensemble = model  # of a family of grids
         self.boxes: dict[str, tuple] = {}  # of nests in this grid, ((west, east), (south, north)), for maps
@@ -226,6 +226,7 @@ class Simulation(Outputs):
     def belong_to(self, family: "Family", name: str) -> None:
         """Let this run be that of the grid `name` of a Family, before its first step."""
         self.nest, self.boxes, self.outermost = name, family.boxes_in(name), family.outer
+        self.has_nests = bool(family.nests)
         starts = {f"nest.{each}.start": nest.start for each, nest in family.nests.items()}
         self.facts = {"nest.two_way": str(family.nests[name].two_way)} if name else starts
         model = self.model.models[0] if isinstance(self.model, Ensemble) else self.model
@@ -276,6 +277,8 @@ class Simulation(Outputs):
             Interrupted: on SIGINT or SIGTERM, after a restart was written.
         """
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
+        if self.has_nests:
+            raise ConfigError("Simulation.run: this is one of several nested grids; call NestedSimulation.run instead.")
         last = self.last_step(until, steps)
         for _, model, _ in self.model.each(self.state):
             model.check_records(last * self.dt, self.dt)

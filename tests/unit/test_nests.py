@@ -1,5 +1,6 @@
 """Nested grids: rest, volume, tracers, waves through borders, restarts, gradients, and what is refused."""
 
+import datetime
 import functools
 import re
 import types
@@ -422,6 +423,54 @@ def test_a_run_killed_between_the_restarts_of_two_grids_continues_from_those_of_
     for name, state in whole.items():
         for field, values in state:
             np.testing.assert_array_equal(values, resumed[name][field])
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda nest: sw.Family(nested.GRID, 100.0, nest), "nests = .* is not a list"),
+        (lambda nest: sw.Family(nested.GRID, 100.0, (each for each in [nest])), "nests = .* is not a list"),
+        (lambda nest: sw.Family(nested.GRID, 100.0, ["harbour"]), r"nests\[0\] = 'harbour' is a name"),
+        (lambda nest: sw.Family(nested.GRID, 100.0, [nest], stages=0), "stages = 0 is less than 1"),
+        (lambda nest: sw.Nest("harbour", start=datetime.timedelta(minutes=1), **nested.HARBOUR), "is not a number"),
+        (lambda nest: sw.Nest("harbour", options=[1], **nested.HARBOUR), r"options = \[1\] is not a dict"),
+        (
+            lambda nest: nested.family([sw.Nest("harbour", options={"depth": 1.0}, **nested.HARBOUR)]),
+            "depth = 1.0 in the nest 'harbour': depth is an argument of its own",
+        ),
+    ],
+)
+def test_arguments_of_other_types_are_refused_in_a_sentence(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make(sw.Nest("harbour", **nested.HARBOUR))
+
+
+def test_grids_of_a_family_are_run_and_resumed_together_alone(with_dye, tmp_path):
+    states = with_dye.states()
+    for wrong in ({"": states[""]}, states[""], states | {"bay": states[""]}):
+        with pytest.raises(ValueError, match="NestedSimulation: state is not a dict of one State for each grid"):
+            sw.NestedSimulation(with_dye, wrong, AB2)
+    with pytest.raises(ConfigError, match=r"family = .* give an object, as Family\(grid, depth, nests\)"):
+        sw.NestedSimulation(with_dye.outer, states, AB2)
+    simulation = sw.NestedSimulation(with_dye, states, AB2)
+    for name in with_dye.names:
+        with pytest.raises(ConfigError, match="one of several nested grids; call NestedSimulation.run"):
+            simulation[name].run(steps=1)
+    with pytest.raises(ConfigError, match="is not a dict of one restart for each grid"):
+        simulation.resume("sea.nc")
+    simulation[""].restart(tmp_path / "sea.nc")
+    simulation.run(steps=1)
+    again = sw.NestedSimulation(with_dye, states, AB2)
+    again.outer.resume(tmp_path / "sea.nc")
+    with pytest.raises(ConfigError, match="the nest 'harbour' is at 0 s, and the outermost grid at 2 s"):
+        again.run(steps=1)
+
+
+def test_a_depth_that_a_small_box_never_reaches_is_warned_of(caplog):
+    for x, warned in (((9e3, 15e3), True), ((9e3, 16e3), False)):
+        caplog.clear()
+        nested.family([sw.Nest("harbour", depth=30.0, **nested.HARBOUR | {"x": x})], depth=100.0)
+        assert ("has its own depth in no outer cell of its box of 6 x 10" in caplog.text) == warned
 
 
 def test_a_run_killed_before_the_first_restart_of_a_nest_replaces_its_files(tmp_path, monkeypatch):
