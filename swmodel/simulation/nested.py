@@ -17,10 +17,12 @@ from typing import Any
 import jax
 
 from ..errors import ConfigError, DataError, of_part
-from ..fields.parameters import Part, check_arguments
+from ..fields.parameters import Part, check_arguments, in_utc
 from ..fields.state import State
+from ..forcing.records import check_origins
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
+from ..nests.parts import in_nest
 from ..nests.steps import FamilySystem, steps_of_family
 from ..output import earlier
 from ..output.products.base import Uplift
@@ -64,6 +66,7 @@ class NestedSimulation:
         check_arguments("NestedSimulation", RULES, locals())
         family.check_state("NestedSimulation", states)
         self.family, self.simulations = family, {}
+        options["start"] = _start_of(family, options.get("start"))
         steppers = family.steppers(stepper)
         if options.get("stages_per_exchange", 1) != 1:
             raise ConfigError("NestedSimulation: nests exchange halos at every stage; leave stages_per_exchange out.")
@@ -230,6 +233,16 @@ class NestedSimulation:
         state = member_states_from_outer(self.borders[name], models[around], models[name], state, uplifts)
         simulation.set(state, simulation.start_history(state))
         self._started.add(name)
+
+
+def _start_of(family, start):
+    """The date and time of step 0 of all grids, which each Simulation compares with the dates of its parts."""
+    models = family.models.items()
+    origins = {f"{key}{in_nest(name)}": date for name, model in models for key, date in model.origins.items()}
+    dates = [start, *(model.start for _, model in models)]
+    start = next((date for date in dates if date is not None), None)
+    check_origins(origins, None if start is None else in_utc(start), "the run")
+    return start
 
 
 class _Driver(Driver):

@@ -12,8 +12,9 @@ import numpy as np
 from ..dynamics.system import System
 from ..dynamics.transported import Passage
 from ..errors import ConfigError
-from ..fields.parameters import MOST, check_arguments
+from ..fields.parameters import MOST, check_arguments, in_utc
 from ..fields.state import State, pytree
+from ..forcing.records import check_origins
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..models.engine import arrays_if_loops_fail
 from ..models.ensemble import Ensemble
@@ -329,4 +330,5 @@ def _start_of(model, start):
     """The date and time of step 0; raises ConfigError if it is not that of the model's parts."""
     for dated in model.dated[:1]:
         dated.check("Simulation", start)
+    check_origins(model.origins, None if start is None else in_utc(start), "the run")
     return model.start if start is None else start

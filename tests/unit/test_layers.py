@@ -171,7 +171,7 @@ LONG_MODULES = {  # lines, and what keeps them in one place
     "fields.parameters": 561,  # a table of rules, one class for each kind of argument
     "output.products.base": 410,  # a product, its samples during a run, and the file that they become
     "simulation.driver": 408,  # the loop over chunks of a run, and how a run stops
-    "models.shallow_water": 411,  # one line for each of its arguments, twice
+    "models.shallow_water": 412,  # one line for each of its arguments, twice
     "cli.commands": 475,  # the options and the help of all commands
     "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
 }
