@@ -198,6 +198,8 @@ def _records_of_linear(sections):
 def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
     """Mistakes of the sections of nest number k, at their keys in the file; of shared sections only with `others`."""
     for mistake in mistakes:
+        text = mistake.text.replace("and the grid needs", "and the nest, with the frame around its box, needs")
+        mistake = Mistake(mistake.path, text)
         head, key = (*mistake.path, None, None)[:2]
         own = section.output.written | {None} if head == "output" and section.output is not None else {key}
         if head in section.written and key in own:  # other keys of [output] are those of the file

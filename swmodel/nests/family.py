@@ -148,8 +148,11 @@ class Family:
 
     def boxes_in(self, name: str) -> dict[str, tuple]:
         """{nest: ((west, east), (south, north)) of its box} of the nests in a grid, in the grid's coordinates."""
-        outer = self.models[name].grid
-        return {each: self.places[each].box(outer) for each, nest in self.nests.items() if (nest.inside or "") == name}
+        return {each: self.box_of(each) for each, nest in self.nests.items() if (nest.inside or "") == name}
+
+    def box_of(self, name: str) -> tuple | None:
+        """((west, east), (south, north)) of a nest's box, without its frame; None of the outermost grid."""
+        return self.places[name].box(self.models[self.nests[name].inside or ""].grid) if name else None
 
     def states(self, **fields: Any) -> dict[str, State]:
         """{name: State} at the start of each grid, of the arguments of ShallowWater.state, numbers or functions.

@@ -233,6 +233,7 @@ class AbstractSimulation(abc.ABC):
     outputs: "list[Output]"
     nest: str
     boxes: dict[str, tuple]
+    box: tuple | None
     resumed_at: float | None
     resumed_step: int | None
     resumed_from: str | Path | None

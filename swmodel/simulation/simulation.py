@@ -100,6 +100,7 @@ class Simulation(Outputs):
         self.facts: dict[str, str | float] = {}  # entries of a restart's fingerprint that the model does not have
         self.outermost: ShallowWater | Ensemble = model  # of a family of grids
         self.boxes: dict[str, tuple] = {}  # of nests in this grid, ((west, east), (south, north)), for maps
+        self.box: tuple | None = None  # of a nested grid, around which its frame lies
         self.resumed_at = self.resumed_step = self.resumed_from = None
         self.resumed_alike, self.resumed_without = False, ()  # nothing has changed; outputs that begin anew
         check_time_step(model, stepper, state)
@@ -227,7 +228,7 @@ class Simulation(Outputs):
     def belong_to(self, family: "Family", name: str) -> None:
         """Let this run be that of the grid `name` of a Family, before its first step."""
         self.nest, self.boxes, self.outermost = name, family.boxes_in(name), family.outer
-        self.has_nests = bool(family.nests)
+        self.has_nests, self.box = bool(family.nests), family.box_of(name)
         starts = {f"nest.{each}.start": nest.start for each, nest in family.nests.items()}
         self.facts = {"nest.two_way": str(family.nests[name].two_way)} if name else starts
         model = self.model.models[0] if isinstance(self.model, Ensemble) else self.model
