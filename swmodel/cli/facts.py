@@ -271,9 +271,7 @@ def output_lines(experiment: Experiment, model: ShallowWater, dt: float, start: 
     return [section.line(run) for _, section in files]
 
 
-def written_run(
-    experiment: Experiment, model: ShallowWater, cells: int, dt: float, start: float = 0.0
-) -> WrittenRun:
+def written_run(experiment: Experiment, model: ShallowWater, cells: int, dt: float, start: float = 0.0) -> WrittenRun:
     """What the files of a run on `cells` cells with steps of `dt` [s] depend on, from `start` [s] on."""
     moving_shore = experiment.model.wetting is not None and experiment.source is not None
     finer_bed = experiment.bathymetry is not None and experiment.bathymetry.subgrid is not None

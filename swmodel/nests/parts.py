@@ -138,7 +138,7 @@ def warn_of_blend(nest: Nest, place: Place, own: np.ndarray, depth: np.ndarray) 
     changed = np.abs(depth - own)[tuple(slice(*x) for x in place.nest_box)]
     if min(sides) <= 2 * nest.blend and changed.max() > 0.1 * np.abs(own).max():
         logging.getLogger("swmodel").warning(
-            "the nest %r has its own depth in no outer cell of its box of %d x %d, as it passes to the outer depth over "
+            "the nest %r has its own depth in no outer cell of its box of %d x %d, as it passes to the outer one over "
             "blend = %d cells from each side: widen the box to more than %d cells, or give a smaller blend",
             nest.name,
             *sides,

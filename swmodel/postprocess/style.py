@@ -240,7 +240,7 @@ def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
 
 
 def draw_boxes(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
-    """The boxes of nests in the grid, with their names, which begin or end at that side that leaves them room."""
+    """The boxes of nests in the grid, with their names within the map."""
     first, last, *_ = mesh.extent
     boxes = json.loads(dataset.attrs.get("nest_boxes", "{}"))
     for name, sides in boxes.items():

@@ -37,7 +37,6 @@ from .outputs import SECONDS, STEPS
 from .program import Carry, Watch, in_parts, interval_of_parts
 from .simulation import Simulation
 
-
 RULES = {
     "family": Part(("models", "borders"), "Family(grid, depth, nests)"),
     "stepper": Part(("step", "check", "history"), "ForwardBackward(dt=4.0)"),
@@ -139,8 +138,8 @@ class NestedSimulation:
                 continue
             if name not in paths:
                 raise ConfigError(
-                    f"NestedSimulation.resume: the grid {name!r} has no restart, and {paths['']} is of {self.time:g} s, "
-                    f"after its start; name one of each, or give the nest a start of {self.time:g} s or later."
+                    f"NestedSimulation.resume: the grid {name!r} has no restart, and {paths['']} is of "
+                    f"{self.time:g} s, after its start; name one of each, or let it start at {self.time:g} s or later."
                 )
             simulation, path = self.simulations[name], Path(paths[name])
             self.outer.communicator.from_root(functools.partial(restore_earlier, path, self.time))
