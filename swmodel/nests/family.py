@@ -150,9 +150,9 @@ class Family:
         """{nest: ((west, east), (south, north)) of its box} of the nests in a grid, in the grid's coordinates."""
         return {each: self.box_of(each) for each, nest in self.nests.items() if (nest.inside or "") == name}
 
-    def box_of(self, name: str) -> tuple | None:
-        """((west, east), (south, north)) of a nest's box, without its frame; None of the outermost grid."""
-        return self.places[name].box(self.models[self.nests[name].inside or ""].grid) if name else None
+    def box_of(self, name: str) -> tuple:
+        """((west, east), (south, north)) of a nest's box, without its frame."""
+        return self.places[name].box(self.models[self.nests[name].inside or ""].grid)
 
     def states(self, **fields: Any) -> dict[str, State]:
         """{name: State} at the start of each grid, of the arguments of ShallowWater.state, numbers or functions.

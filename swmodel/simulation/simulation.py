@@ -228,9 +228,11 @@ class Simulation(Outputs):
     def belong_to(self, family: "Family", name: str) -> None:
         """Let this run be that of the grid `name` of a Family, before its first step."""
         self.nest, self.boxes, self.outermost = name, family.boxes_in(name), family.outer
-        self.has_nests, self.box = bool(family.nests), family.box_of(name)
-        starts = {f"nest.{each}.start": nest.start for each, nest in family.nests.items()}
-        self.facts = {"nest.two_way": str(family.nests[name].two_way)} if name else starts
+        self.has_nests, self.box = bool(family.nests), family.box_of(name) if name else None
+        if name:
+            self.facts["nest.two_way"] = str(family.nests[name].two_way)
+        else:
+            self.facts.update({f"nest.{each}.start": nest.start for each, nest in family.nests.items()})
         model = self.model.models[0] if isinstance(self.model, Ensemble) else self.model
         self._counted = [passage for passage, _ in model.system.counted]
         self.set(self.state, self.start_history(self.state))
