@@ -65,11 +65,16 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
     whole, longest = np.prod(model.grid.shape), largest_time_step(found) if found else np.inf
     simulation = _with_files(made, experiment, model, state, found, None if whole <= LARGEST_SUMMED else WITHOUT_SUMS)
     dt = simulation.dt
-    tile = max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
+    tile = int(max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks)))
     moving = 0 if made.source is None else MOST_RECORDS
+    need = _bytes_of_rank(experiment, model, tile, moving)
+    for one in made.nests:
+        nested = studied[0].models[one.name]
+        own = _bytes_of_rank(one.made.experiment(), nested, -(-nested.grid.nx * nested.grid.ny // ranks), moving)
+        need += own - memory.BASE
     floor = model.sea_floor
     sea, split = facts.sea_line(floor, whole), facts.ranks_line(decomposition, made.bathymetry.wet)
-    lines = _lines(made, experiment, model, stepper, int(tile), moving, sea, split)
+    lines = _lines(made, experiment, model, need, moving, sea, split)
     lines.append(("engine", facts.engine_line(*simulation.engine)))
     lines += [*_steps_lines(experiment, found, dt, longest), *facts.waters_lines(model, experiment.run.until)]
     if speed is not None:
@@ -121,21 +126,30 @@ def _plan_of_tiles(made, experiment, ranks):
     extent = f"{len(examined)} of {ranks:,} tiles were examined"
     sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {extent}"
     split = facts.ranks_line(layout)
-    lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea, split)
+    moving = 2 * (made.source is not None)
+    lines = _lines(made, experiment, model, _bytes_of_rank(experiment, model, tile, moving), moving, sea, split)
     lines += [*_steps_lines(experiment, found, dt, longest), *_files_lines(made, experiment, model, dt)]
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
     warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *model_remarks(experiment, model)]
     return lines, [partly, *warnings]
 
 
-def _lines(made, experiment, model, stepper, tile, moving, sea, split):
-    """(label, text) lines of a run on ranks of `tile` cells, with `moving` records of a source's motion."""
-    itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
-    sizes = itemsize, stepper.states_kept, moving, len(model.variables)
-    need = memory.of_model(members * tile, tile, *sizes)
-    need += bytes_of_outputs(output, tile, itemsize, members)
-    there = memory.of_device()
-    largest = memory.largest_tile(there, *sizes) // members
+def _bytes_of_rank(experiment, model, tile, moving):
+    """The bytes that a rank of `tile` cells needs, with `moving` records of a source's motion."""
+    members = model.members or 1
+    need = memory.of_model(members * tile, tile, *_sizes(experiment, model, moving))
+    return need + bytes_of_outputs(experiment.output, tile, model.dtype.itemsize, members)
+
+
+def _sizes(experiment, model, moving):
+    """What the memory of a cell depends on: bytes of a number, past states, records of a source, variables."""
+    return model.dtype.itemsize, experiment.stepper.stepper().states_kept, moving, len(model.variables)
+
+
+def _lines(made, experiment, model, need, moving, sea, split):
+    """(label, text) lines of a run that needs so many bytes on a rank, with `moving` records of a source's motion."""
+    stepper, there = experiment.stepper.stepper(), memory.of_device()
+    largest = memory.largest_tile(there, *_sizes(experiment, model, moving)) // (model.members or 1)
     fit = f"{largest:,} cells fill {memory.size(there)} here"
     return [
         ("experiment", experiment.run.title or made.draft.file.stem),
@@ -165,7 +179,7 @@ def _with_files(made, experiment, model, state, found, kinds):
 def _files_lines(made, experiment, model, dt, more=()):
     """(label, text) lines of the source and the files that are read, `more` lines, and those that are written."""
     source = [] if made.summary is None else [("source", str(made.summary))]
-    outputs = facts.output_lines(experiment, model, made.grid.nx * made.grid.ny, dt)
+    outputs = facts.output_lines(experiment, model, dt)
     written = "\n".join(outputs) or "none: the run would leave nothing behind"
     return [*source, *facts.file_lines(experiment, made.grid), *more, ("output", written)]
 

@@ -263,15 +263,16 @@ def core_warnings(experiment: Experiment) -> list[str]:
     ]
 
 
-def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: float) -> list[str]:
-    """A line for each file of a run on `cells` cells: its content, its interval and its largest size."""
-    run, place = written_run(experiment, model, cells, dt), {"fields": 0, "gauges": 1, "spectra": 3, "restart": 4}
+def output_lines(experiment: Experiment, model: ShallowWater, dt: float, start: float = 0.0) -> list[str]:
+    """A line for each file of a run that begins at `start` [s]: its content, its interval and its largest size."""
+    run = written_run(experiment, model, model.grid.nx * model.grid.ny, dt, start)
+    place = {"fields": 0, "gauges": 1, "spectra": 3, "restart": 4}
     files = sorted(experiment.output.files(), key=lambda file: place.get(str(file[0][1]), 2))  # products before spectra
     return [section.line(run) for _, section in files]
 
 
-def written_run(experiment: Experiment, model: ShallowWater, cells: int, dt: float) -> WrittenRun:
-    """What the files of a run on `cells` cells with steps of `dt` [s] depend on."""
+def written_run(experiment: Experiment, model: ShallowWater, cells: int, dt: float, start: float = 0.0) -> WrittenRun:
+    """What the files of a run on `cells` cells with steps of `dt` [s] depend on, from `start` [s] on."""
     moving_shore = experiment.model.wetting is not None and experiment.source is not None
     finer_bed = experiment.bathymetry is not None and experiment.bathymetry.subgrid is not None
-    return WrittenRun(model, cells, experiment.run.until, dt, (moving_shore, finer_bed))
+    return WrittenRun(model, cells, experiment.run.until - start, dt, (moving_shore, finer_bed))

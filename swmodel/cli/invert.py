@@ -175,7 +175,7 @@ def named_by(overrides: Sequence[Override]) -> list[str]:
 
     Those of `explained_by` are left out.
     """
-    sections = {name: name for name in ("initial", "stepper", "nest", "grid")}
+    sections = {name: name for name in ("initial", "stepper", "grid")}
     sections |= {"run": "length", "output": "observations"}
     keys = {"controls": "controls", "until": "length", "method": "method"}
     names = []

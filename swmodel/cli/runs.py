@@ -92,7 +92,8 @@ def _check_start(path, was, draft, options):
 def explained_by(overrides: Sequence[Override]) -> list[str]:
     """The entries, as names for `--force`, that may differ from a restart because `--set` changes them."""
     land = ("coast", "depth")
-    sections = {"bathymetry": land, "coriolis": ("coriolis",), "source": ("source",), "ensemble": (*land, "physics")}
+    sections = {"bathymetry": land, "ensemble": (*land, "physics")}
+    sections |= {name: (name,) for name in ("coriolis", "nest", "source")}
     names = []
     for section, *rest in (o.path for o in overrides if o.option.startswith("--set ")):
         key = str(rest[0]) if rest else ""

@@ -293,7 +293,7 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
         family: its Family.
         dt: the outermost grid's time step [s].
     """
-    lines, shares = [], share_of_cost(family)
+    lines, shares = [], share_of_cost(family, dt, made.experiment().run.until)
     for one in made.nests:
         nest, name, place = one.nest, one.name, one.place
         outer, model = family.models[nest.inside or ""], family.models[name]
@@ -306,7 +306,7 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
             f"{axis} {low:g} to {high:g}{_moved((low, high), given)}"
             for axis, (low, high), given in zip("xy", box, (x, nest.y), strict=True)
         )
-        text.append(f"box {sides}, and a frame of {place.frame} outer cells around it")
+        text.append(f"box {sides}, and a frame of {place.frame} outer cell{'s' * (place.frame > 1)} around it")
         total = family.total_steps(name)
         first = family.first_step(name, dt)
         start = f"; starts after {duration(first * dt)}" if first else ""
@@ -375,8 +375,8 @@ def nest_output_lines(made: Assembly, family: Family, dt: float) -> list[tuple[s
     lines = []
     for one in made.nests:
         model, experiment = family.models[one.name], one.made.experiment()
-        cells, step = int(np.prod(model.grid.shape)), dt / family.total_steps(one.name)
+        step, first = dt / family.total_steps(one.name), dt * family.first_step(one.name, dt)
         folder = folder_of_nest(one, Path("."))
-        text = [f"{folder}/{line}" for line in facts.output_lines(experiment, model, cells, step)]
+        text = [f"{folder}/{line}" for line in facts.output_lines(experiment, model, step, first)]
         lines.append((f"output of {one.name}", "\n".join(text) or "none"))
     return lines

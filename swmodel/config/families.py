@@ -198,6 +198,8 @@ def _records_of_linear(sections):
 def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
     """Mistakes of the sections of nest number k, at their keys in the file; of shared sections only with `others`."""
     for mistake in mistakes:
+        text = mistake.text.replace("and the grid needs", "and the nest, with the frame around its box, needs")
+        mistake = Mistake(mistake.path, text)
         head, key = (*mistake.path, None, None)[:2]
         own = section.output.written | {None} if head == "output" and section.output is not None else {key}
         if head in section.written and key in own:  # other keys of [output] are those of the file
@@ -308,9 +310,16 @@ def folder_of_nest(one: NestAssembly, folder: Path) -> Path:
     return folder / name_of_folder(one.name, one.made.experiment().output)
 
 
-def share_of_cost(family: Family) -> dict[str, float]:
-    """{name: the share of the cells that a step of the outermost grid computes} of all grids."""
-    work = {name: math.prod(model.grid.shape) * family.total_steps(name) for name, model in family.models.items()}
+def share_of_cost(family: Family, dt: float, until: float) -> dict[str, float]:
+    """{name: the share of the cells that the steps of a run compute, from the start of the grid on} of all grids.
+
+    Args:
+        family: the Family.
+        dt: the outermost grid's time step [s].
+        until: the end of the run [s].
+    """
+    steps = {x: max(until / dt - family.first_step(x, dt), 0) * family.total_steps(x) for x in family.names}
+    work = {name: math.prod(model.grid.shape) * steps[name] for name, model in family.models.items()}
     return {name: each / sum(work.values()) for name, each in work.items()}
 
 

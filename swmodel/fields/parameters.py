@@ -30,7 +30,8 @@ from ..units import Coordinate, as_product, coordinate, quantity
 
 SMALLEST, LARGEST = 1e-30, 1e30  # the range of single precision, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
-NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset)
+MOMENTS = (datetime.date, datetime.timedelta)
+NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset, *MOMENTS)
 SIDES = ("west", "east", "south", "north")
 COORDINATES = "the grid's coordinates"  # the units of places: degrees on the sphere, m on a plane
 RECORDS = ", an (ny, nx) array or time records"

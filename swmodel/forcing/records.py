@@ -252,18 +252,21 @@ def check_calendars(series: Mapping[str, Series], gregorian: str | None = None) 
                 )
 
 
-def check_origins(origins: Mapping[str, str], start: datetime.datetime | None) -> None:
+def check_origins(
+    origins: Mapping[str, str], start: datetime.datetime | None, whose: str = "another part of the model"
+) -> None:
     """Raise ConfigError for files whose times count from their own first records, if these are of different dates.
 
     Args:
         origins: {name of a parameter: date of its first record}, of those that have no start.
-        start: the date of step 0 by other parts of the model, or None.
+        start: the date of step 0, or None.
+        whose: what that date is of.
     """
     if not origins:
         return
     (name, date), *others = origins.items()
     if start is not None and date != f"{start:%Y-%m-%d %H:%M:%S}":
-        others = [("another part of the model", str(start)), *others]
+        others = [(whose, str(start)), *others]
     for other, its in others:
         if its != date:
             with of_part(name):

@@ -23,7 +23,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from .names import named_origins, named_series, one_or_more
+from .names import named_series, one_or_more
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -251,12 +251,12 @@ def check_layers(model: "ShallowWater") -> None:
     model.layers.check_depth(model.sea_floor.depths[0], model.least_thickness)
 
 
-def check_model(model: "ShallowWater", parts: Mapping[str, object]) -> None:
-    """Raise ConfigError for parts of a model, {name: part}, that exclude one another; collective."""
+def check_model(model: "ShallowWater") -> None:
+    """Raise ConfigError for parts of a model that exclude one another; collective."""
     for check in (check_momentum, check_linear, check_sides, check_level, check_water, check_barometers):
         check(model)
     check_calendars(model)
-    records.check_origins(named_origins(model, parts), model.start)
+    records.check_origins(model.origins, model.start)
 
 
 def check_stepper(model: "ShallowWater", stepper: TimeStepper) -> None:

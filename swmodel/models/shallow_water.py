@@ -42,7 +42,7 @@ from .display import as_html, as_text, map_of_depth, rows_of_model
 from .engine import kind_of_loop, narrowest_halo
 from .initial_flow import ending_at_shores, with_memory_of_sides
 from .intervals import CurrentWindows, coverage_of, next_record, read_ends
-from .names import named, named_series, on_tiles, one_or_more
+from .names import named, named_origins, named_series, on_tiles, one_or_more
 
 CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 
@@ -89,7 +89,7 @@ class ShallowWater(Model):
         sea_floor: a Floor, depth and mask by windows.
         variables: the Variables that are stepped, in the order of a State: u, v, eta and the tracers.
         start: the date and time of step 0 (UTC) in tides, tracks and files, or None; a Simulation has the same.
-        dated: the parts with such a date.
+        dated: the parts with such a date; origins: {name: first date} of files whose times count from it instead.
     """
 
     def __init__(
@@ -161,7 +161,8 @@ class ShallowWater(Model):
         self.dated = checks.dated_parts(parts | groups["tracers"])
         self.start = self.dated[0].start if self.dated else None
         checks.check_names(self.variables)
-        checks.check_model(self, parts | groups["tracers"])
+        self.origins = named_origins(self, parts | groups["tracers"])
+        checks.check_model(self)
         self.system = replace(self.system, core=core.on_tile(self))
         checks.check_layers(self)
         self._tiled: dict[int, System] = {}  # the System on tiles, by the width of their halo

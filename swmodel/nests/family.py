@@ -12,6 +12,7 @@ import numpy as np
 from ..dynamics.domain import Domain
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..errors import ConfigError, SwmodelError, of_part
+from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State, replaced
 from ..grids.grid import Grid
 from ..grids.topography import topography
@@ -34,6 +35,7 @@ from .parts import (
     in_nest,
     is_of_cells,
     levees_in,
+    warn_of_blend,
     warn_of_sponges,
 )
 from .start import MotionInBox
@@ -42,6 +44,10 @@ from .steps import FamilySystem, family_system
 __all__ = ["Family"]
 
 OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
+RULES = {
+    "nests": Part(("place_among",), 'Nest("harbour", x=(0.0, 1e4), y=(0.0, 1e4))', several=True, alone=False),
+    "stages": Number(minimum=1, whole=True),
+}
 
 
 class Family:
@@ -72,6 +78,7 @@ class Family:
     """
 
     def __init__(self, grid: Grid, depth: Any, nests: Sequence[Nest], stages: int = STAGES, **options: Any):
+        check_arguments("Family", RULES, locals())
         self.stages = stages
         self.nests, self.places, self.differences = {nest.name: nest for nest in nests}, {}, {}
         self.steps = {nest.name: nest.substeps for nest in nests}
@@ -113,7 +120,8 @@ class Family:
             raise ConfigError(f"the nest {nest.name!r} lies on land alone; move it.")
         if nest.depth is not None:
             self.differences[nest.name] = difference(place, outer.sea_floor, depth, wet)
-            depth = blended(nest, place, outer.sea_floor, depth, wet)
+            own, depth = depth, blended(nest, place, outer.sea_floor, depth, wet)
+            warn_of_blend(nest, place, own, depth)
             if nest.two_way:
                 warn_of_difference(nest.name, difference(place, outer.sea_floor, depth, wet))
         depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
@@ -140,8 +148,11 @@ class Family:
 
     def boxes_in(self, name: str) -> dict[str, tuple]:
         """{nest: ((west, east), (south, north)) of its box} of the nests in a grid, in the grid's coordinates."""
-        outer = self.models[name].grid
-        return {each: self.places[each].box(outer) for each, nest in self.nests.items() if (nest.inside or "") == name}
+        return {each: self.box_of(each) for each, nest in self.nests.items() if (nest.inside or "") == name}
+
+    def box_of(self, name: str) -> tuple:
+        """((west, east), (south, north)) of a nest's box, without its frame."""
+        return self.places[name].box(self.models[self.nests[name].inside or ""].grid)
 
     def states(self, **fields: Any) -> dict[str, State]:
         """{name: State} at the start of each grid, of the arguments of ShallowWater.state, numbers or functions.

@@ -172,6 +172,9 @@ class Nest:
         check_fields(self)
         if not re.fullmatch(r"[A-Za-z]\w*", self.name):
             refuse("Nest", "name", self.name, "is not a name", "a letter, then letters, digits and underscores")
+        if not isinstance(self.options, Mapping):
+            remedy = 'arguments of ShallowWater, as {"wetting": sw.WettingDrying()}'
+            refuse("Nest", "options", self.options, "is not a dict", remedy)
 
     @property
     def substeps(self) -> int:

@@ -39,6 +39,7 @@ __all__ = [
     "in_nest",
     "is_of_cells",
     "levees_in",
+    "warn_of_blend",
     "warn_of_sponges",
 ]
 
@@ -57,6 +58,8 @@ def check_options(name: str, options: Mapping[str, object]) -> None:
         why = ""
         if key == "core" and not getattr(value, "steps_nests", False):
             why = "nests have finite differences alone; leave it out."
+        if key in ("grid", "depth"):
+            why = f"{key} is an argument of its own, or follows from the box; leave it out of `options`."
         if key in SAME and name:
             why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
         if key == "layers" and name:
@@ -122,6 +125,26 @@ def warn_of_sponges(nests: Iterable[tuple[Nest, Place]], grid: Grid, boundaries:
                     " and ".join(sides),
                     nest.name,
                 )
+
+
+def warn_of_blend(nest: Nest, place: Place, own: np.ndarray, depth: np.ndarray) -> None:
+    """Say that a nest has its own depth nowhere, where it passes to the outer one over more than half of a small box.
+
+    Args:
+        nest, place: the nest, and where it lies.
+        own, depth: (ny, nx) [m] before, and after its own depth passes to the outer one.
+    """
+    sides = tuple(last - first for first, last in (place.columns, place.rows))
+    changed = np.abs(depth - own)[tuple(slice(*x) for x in place.nest_box)]
+    if min(sides) <= 2 * nest.blend and changed.max() > 0.1 * np.abs(own).max():
+        logging.getLogger("swmodel").warning(
+            "the nest %r has its own depth in no outer cell of its box of %d x %d, as it passes to the outer one over "
+            "blend = %d cells from each side: widen the box to more than %d cells, or give a smaller blend",
+            nest.name,
+            *sides,
+            nest.blend,
+            2 * nest.blend,
+        )
 
 
 def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> tuple[Levee, ...]:

@@ -370,6 +370,7 @@ def run_attributes(simulation: "AbstractSimulation") -> Attributes:
         "tidal_constituents": " ".join(tides),
         "nodal_latitude": latitude if tides else None,
         "nest": simulation.nest or None,
+        "nest_box": json.dumps(simulation.box) if simulation.box else None,  # cells outside of it are the frame
         "nest_boxes": json.dumps(simulation.boxes) if simulation.boxes else None,
         "comment": simulation.scheme.comment,
         "references": references(model, simulation.scheme),

@@ -351,7 +351,7 @@ def check_nothing_is_lost(outputs: list[Output], simulation: AbstractSimulation,
             continue
         if isinstance(output, RestartOutput):
             lost += [] if output.continues(simulation) else [f"{name} (another restart)"]
-        elif (last := _last_time(output.path)) > again + 0.5 * simulation.dt:
+        elif (last := last_time(output.path)) > again + 0.5 * simulation.dt:
             lost.append(f"{name} (up to {last:g} s)")
         elif output.path in simulation.resumed_without:
             lost.append(f"{name} (of other samples)")
@@ -363,7 +363,7 @@ def check_nothing_is_lost(outputs: list[Output], simulation: AbstractSimulation,
         )
 
 
-def _last_time(path: Path) -> float:
+def last_time(path: Path) -> float:
     """The time [s] up to which a file of records or statistics reaches; -inf if it has no time that can be read."""
     if is_store(path):
         times = (store := ZarrStore(path)).description()[0].get("time")

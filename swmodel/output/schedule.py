@@ -220,7 +220,7 @@ class AbstractSimulation(abc.ABC):
     """What outputs read of a Simulation (simulation/simulation.py)."""
 
     model: "ShallowWater | Ensemble"
-    facts: dict[str, str]  # entries of a restart's fingerprint that the model does not have
+    facts: dict[str, str | float]  # entries of a restart's fingerprint that the model does not have
     outermost: "ShallowWater | Ensemble"  # the model of the outermost grid of a family, else `model`
     scheme: "TimeStepper"  # as the user gave it; `stepper` has arrays
     stepper: "TimeStepper"
@@ -233,6 +233,7 @@ class AbstractSimulation(abc.ABC):
     outputs: "list[Output]"
     nest: str
     boxes: dict[str, tuple]
+    box: tuple | None
     resumed_at: float | None
     resumed_step: int | None
     resumed_from: str | Path | None

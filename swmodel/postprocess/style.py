@@ -240,7 +240,8 @@ def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
 
 
 def draw_boxes(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
-    """The boxes of nests in the grid, with their names."""
+    """The boxes of nests in the grid, with their names within the map."""
+    first, last, *_ = mesh.extent
     boxes = json.loads(dataset.attrs.get("nest_boxes", "{}"))
     for name, sides in boxes.items():
         (west, east), (south, north) = np.asarray(sides) * mesh.scale
@@ -248,8 +249,10 @@ def draw_boxes(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
             if turn == 0.0 or (west + turn < mesh.extent[1] and east + turn > mesh.extent[0]):  # across the seam
                 size = east - west, north - south
                 axes.add_patch(Rectangle((west + turn, south), *size, fill=False, linewidth=0.9, zorder=5.4))
-        corner = {"xytext": (2, -2), "textcoords": "offset points", "va": "top", "fontsize": 7}
-        axes.annotate(name, (west, north), zorder=5.4, **corner)
+        is_east = west + east > first + last
+        x = min(east, last) if is_east else max(west, first)
+        corner = {"xytext": (-2 if is_east else 2, -2), "textcoords": "offset points", "va": "top", "fontsize": 7}
+        axes.annotate(name, (x, north), zorder=5.4, ha="right" if is_east else "left", **corner)
 
 
 def draw_lines(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:

@@ -17,15 +17,17 @@ from typing import Any
 import jax
 
 from ..errors import ConfigError, DataError, of_part
-from ..fields.parameters import check_arguments
+from ..fields.parameters import Part, check_arguments, in_utc
 from ..fields.state import State
+from ..forcing.records import check_origins
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
+from ..nests.parts import in_nest
 from ..nests.steps import FamilySystem, steps_of_family
 from ..output import earlier
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
-from ..output.running import RestartOutput, restore_earlier
+from ..output.running import RestartOutput, last_time, restore_earlier
 from ..runtime.compilation import jit
 from ..runtime.paths import remove
 from ..stepping.explicit import TimeStepper
@@ -34,6 +36,11 @@ from .driver import Driver
 from .outputs import SECONDS, STEPS
 from .program import Carry, Watch, in_parts, interval_of_parts
 from .simulation import Simulation
+
+RULES = {
+    "family": Part(("models", "borders"), "Family(grid, depth, nests)"),
+    "stepper": Part(("step", "check", "history"), "ForwardBackward(dt=4.0)"),
+}
 
 
 class NestedSimulation:
@@ -55,7 +62,10 @@ class NestedSimulation:
     """
 
     def __init__(self, family: Family, states: Mapping[str, State], stepper: TimeStepper, **options: Any):
+        check_arguments("NestedSimulation", RULES, locals())
+        family.check_state("NestedSimulation", states)
         self.family, self.simulations = family, {}
+        options["start"] = _start_of(family, options.get("start"))
         steppers = family.steppers(stepper)
         if options.get("stages_per_exchange", 1) != 1:
             raise ConfigError("NestedSimulation: nests exchange halos at every stage; leave stages_per_exchange out.")
@@ -111,6 +121,11 @@ class NestedSimulation:
         Raises:
             ConfigError: if a grid has no restart, for names of other grids, and for restarts of different times.
         """
+        if not isinstance(paths, Mapping):
+            raise ConfigError(
+                f"NestedSimulation.resume: paths = {str(paths)!r} is not a dict of one restart for each grid; give "
+                '{"": "sea.nc", "harbour": "harbour.nc"}.'
+            )
         if unknown := [name for name in paths if name not in self.simulations]:
             known = ", ".join(repr(one) for one in self.simulations)
             raise ConfigError(f"NestedSimulation.resume: there is no grid {unknown[0]!r}; the grids are {known}.")
@@ -122,7 +137,10 @@ class NestedSimulation:
             if name not in self._started:
                 continue
             if name not in paths:
-                raise ConfigError(f"NestedSimulation.resume: the grid {name!r} has no restart; name one of each.")
+                raise ConfigError(
+                    f"NestedSimulation.resume: the grid {name!r} has no restart, and {paths['']} is of "
+                    f"{self.time:g} s, after its start; name one of each, or let it start at {self.time:g} s or later."
+                )
             simulation, path = self.simulations[name], Path(paths[name])
             self.outer.communicator.from_root(functools.partial(restore_earlier, path, self.time))
             messages.append(f"{name}: {simulation.resume(path, force)}")
@@ -150,18 +168,33 @@ class NestedSimulation:
         outer, last = self.outer, self.outer.last_step(until, steps)
         for simulation in self.simulations.values():
             simulation.model.check_records(last * outer.dt, simulation.dt)
+        self._check_times()
         self.check_due()
         outer.communicator.from_root(lambda: self._check_later_files(last))
         _Driver(self).run(last, progress)
         return self.states
 
+    def _check_times(self):
+        """Raise ConfigError for a grid at another time, as after Simulation.resume of one grid alone."""
+        for name in self._started:
+            if (simulation := self.simulations[name]).step != self.outer.step * self.family.total_steps(name):
+                raise ConfigError(
+                    f"NestedSimulation.run: the nest {name!r} is at {simulation.time:g} s, and the outermost grid at "
+                    f"{self.time:g} s; continue all grids together by NestedSimulation.resume."
+                )
+
     def _check_later_files(self, last):
-        """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root."""
+        """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root.
+
+        A run that was killed after a nest had started, and before its first restart, computes them again.
+        """
+        outer = self.outer
         for name, simulation in self.simulations.items():
-            if name in self._started or self.start_of(name) >= last or simulation.overwrite:
+            if name in self._started or self.start_of(name) >= last or outer.overwrite:
                 continue
             for output in simulation.outputs:
-                if output.path.exists():
+                again = outer.resumed_alike and last_time(output.path) < (last + 0.5) * outer.dt
+                if output.path.exists() and not again:
                     raise DataError(
                         f"{output.path} exists already, and would be lost when the nest {name!r} starts; give another "
                         "name, or replace it with --overwrite (in Python: overwrite=True)."
@@ -193,10 +226,22 @@ class NestedSimulation:
         around, simulation = self.family.nests[name].inside or "", self.simulations[name]
         models, state = self.family.models, self.simulations[around].state
         simulation.step = self.outer.step * self.family.total_steps(name)
+        if self.outer.resumed_from is not None:
+            simulation.overwrite = True  # `_check_later_files` has examined what exists
         uplifts = self.simulations[around].read(Uplift()), simulation.read(Uplift())
         state = member_states_from_outer(self.borders[name], models[around], models[name], state, uplifts)
         simulation.set(state, simulation.start_history(state))
         self._started.add(name)
+
+
+def _start_of(family, start):
+    """The date and time of step 0 of all grids, which each Simulation compares with the dates of its parts."""
+    models = family.models.items()
+    origins = {f"{key}{in_nest(name)}": date for name, model in models for key, date in model.origins.items()}
+    dates = [start, *(model.start for _, model in models)]
+    start = next((date for date in dates if date is not None), None)
+    check_origins(origins, None if start is None else in_utc(start), "the run")
+    return start
 
 
 class _Driver(Driver):

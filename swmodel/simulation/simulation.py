@@ -12,8 +12,9 @@ import numpy as np
 from ..dynamics.system import System
 from ..dynamics.transported import Passage
 from ..errors import ConfigError
-from ..fields.parameters import MOST, check_arguments
+from ..fields.parameters import MOST, check_arguments, in_utc
 from ..fields.state import State, pytree
+from ..forcing.records import check_origins
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..models.engine import arrays_if_loops_fail
 from ..models.ensemble import Ensemble
@@ -95,10 +96,11 @@ class Simulation(Outputs):
         self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self.outputs, self.pace = [], Pace()
-        self.nest = ""  # the name of a nested grid
-        self.facts: dict[str, str] = {}  # entries of a restart's fingerprint that the model does not have
+        self.nest, self.has_nests = "", False  # the name of a nested grid; whether a NestedSimulation steps it
+        self.facts: dict[str, str | float] = {}  # entries of a restart's fingerprint that the model does not have
         self.outermost: ShallowWater | Ensemble = model  # of a family of grids
         self.boxes: dict[str, tuple] = {}  # of nests in this grid, ((west, east), (south, north)), for maps
+        self.box: tuple | None = None  # of a nested grid, around which its frame lies
         self.resumed_at = self.resumed_step = self.resumed_from = None
         self.resumed_alike, self.resumed_without = False, ()  # nothing has changed; outputs that begin anew
         check_time_step(model, stepper, state)
@@ -129,6 +131,10 @@ class Simulation(Outputs):
     def overwrite(self) -> bool:
         """Whether results of an earlier run may be lost."""
         return self.resumed_from is None if self._overwrite is None else self._overwrite
+
+    @overwrite.setter
+    def overwrite(self, overwrite: bool) -> None:
+        self._overwrite = overwrite
 
     @property
     def time(self) -> float:
@@ -222,8 +228,11 @@ class Simulation(Outputs):
     def belong_to(self, family: "Family", name: str) -> None:
         """Let this run be that of the grid `name` of a Family, before its first step."""
         self.nest, self.boxes, self.outermost = name, family.boxes_in(name), family.outer
+        self.has_nests, self.box = bool(family.nests), family.box_of(name) if name else None
         if name:
-            self.facts = {"nest.two_way": str(family.nests[name].two_way)}
+            self.facts["nest.two_way"] = str(family.nests[name].two_way)
+        else:
+            self.facts.update({f"nest.{each}.start": nest.start for each, nest in family.nests.items()})
         model = self.model.models[0] if isinstance(self.model, Ensemble) else self.model
         self._counted = [passage for passage, _ in model.system.counted]
         self.set(self.state, self.start_history(self.state))
@@ -272,6 +281,8 @@ class Simulation(Outputs):
             Interrupted: on SIGINT or SIGTERM, after a restart was written.
         """
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
+        if self.has_nests:
+            raise ConfigError("Simulation.run: this is one of several nested grids; call NestedSimulation.run instead.")
         last = self.last_step(until, steps)
         for _, model, _ in self.model.each(self.state):
             model.check_records(last * self.dt, self.dt)
@@ -322,4 +333,5 @@ def _start_of(model, start):
     """The date and time of step 0; raises ConfigError if it is not that of the model's parts."""
     for dated in model.dated[:1]:
         dated.check("Simulation", start)
+    check_origins(model.origins, None if start is None else in_utc(start), "the run")
     return model.start if start is None else start

@@ -304,3 +304,18 @@ def test_a_report_shows_harmonic_constants_extremes_and_all_members(tmp_path):
     for heading in ("Ensemble", "Extremes", "Harmonic constants"):
         assert re.search(f'<h2 id="{heading.split()[0].lower()[:8]}\\w*">{heading}</h2><figure>', text), heading
     assert "<h1>Two waves</h1>" in text and "The other sections show member 0; --member takes another." in text
+
+
+def test_names_of_nests_beside_the_sides_of_a_map_lie_within_it():
+    """Also of a box across the seam of a globe, which is drawn at both ends."""
+    boxes = {"north_west_harbour": [[0, 30], [60, 80]], "south_east_harbour": [[330, 360], [-80, -60]]}
+    boxes["harbour_on_the_seam"] = [[350, 380], [-10, 10]]
+    axes = Figure(figsize=(4, 2)).subplots()
+    axes.set(xlim=(0, 360), ylim=(-90, 90))
+    mesh = types.SimpleNamespace(scale=1.0, extent=(0, 360, -90, 90), periodic_x=True, spherical=True)
+    style.draw_boxes(axes, xr.Dataset(attrs={"nest_boxes": json.dumps(boxes)}), mesh)
+    assert len(axes.patches) == 4 and len(axes.texts) == 3
+    window = axes.get_window_extent()
+    for text in axes.texts:
+        place = text.get_window_extent()
+        assert window.x0 <= place.x0 and place.x1 <= window.x1, text.get_text()

@@ -282,6 +282,27 @@ def test_files_of_different_calendars_are_refused(tmp_path, file):
         sw.ShallowWater(GRID, 100.0, forcing=(sw.Wind(records(file, "u10"), records(other, "v10")),))
 
 
+def test_dates_of_grids_of_a_family_are_those_of_one_step_0(tmp_path, file):
+    """Those of a nest had been compared with one another alone, and its files had a date that the others had not."""
+    other = written(tmp_path / "other.nc", weather(), since="2008-09-09")
+
+    def simulation(outer, inner, start=None):
+        nest = sw.Nest("bay", x=(-8.0, 7.0), y=(-1.0, 14.0), options={"forcing": inner})
+        family = sw.Family(GRID, 3000.0, [nest], forcing=outer, engine="arrays")
+        return sw.NestedSimulation(family, family.states(), sw.AB2(dt=10.0), start=start)
+
+    of_file, of_other = (sw.Wind(records(path, "u10", None)) for path in (file, other))
+    dated = sw.Wind(records(file, "u10"))
+    with pytest.raises(ConfigError, match="forcing.0.x counts .* and forcing.0.x in the nest 'bay' from 2008-09-09"):
+        simulation(of_file, of_other)
+    with pytest.raises(ConfigError, match="counts from its first record on 2008-09-10 00:00:00, and the run from 2008"):
+        simulation(of_file, dated)
+    with pytest.raises(ConfigError, match=r"in the nest 'bay'.* counts? from 2008-09-10 00:30:00"):
+        simulation(sw.Wind(records(file, "u10", START + datetime.timedelta(hours=1))), dated)
+    run = simulation((), dated)
+    assert [run[name].start for name in run.family.names] == [START, START]
+
+
 def test_files_without_a_start_whose_first_dates_differ_are_refused(tmp_path, file):
     """Each would count from its own first record, so that winds of one day met pressures of another in silence."""
     other = written(tmp_path / "other.nc", weather(), since="2008-09-09")
@@ -306,6 +327,9 @@ def test_files_without_a_start_whose_first_dates_differ_are_refused(tmp_path, fi
     outside = read_field_onto(other, "u10", GRID)
     with pytest.raises(ConfigError, match="and tracer.0.outside from 2008-09-09 00:00:00, since no start is given"):
         model(file, tracers=sw.Tracer("dye", outside=outside))
+    one = model(file)
+    with pytest.raises(ConfigError, match="counts from its first record on 2008-09-10 00:00:00, and the run from 2008"):
+        sw.Simulation(one, one.at_rest(), sw.RK4(dt=1.0), start=START + datetime.timedelta(days=1))
     patch = records(other, "msl", None)
     with pytest.raises(DataError, match="the records of patches begin at another date, and times count from the first"):
         records(file, "msl", None, patches=(patch,)).records(GRID, "h", "Pa")

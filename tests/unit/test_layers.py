@@ -168,10 +168,10 @@ LONG_MODULES = {  # lines, and what keeps them in one place
     "dynamics.system": 592,  # the declaration of a model, its forms, and the tendencies that a step is made of
     "dynamics.terms": 516,  # the base classes of parts, and the records of their parameters
     "fields.field": 425,  # the arithmetic and the operators of a Field, and the halo that they use up
-    "fields.parameters": 560,  # a table of rules, one class for each kind of argument
+    "fields.parameters": 561,  # a table of rules, one class for each kind of argument
     "output.products.base": 410,  # a product, its samples during a run, and the file that they become
     "simulation.driver": 408,  # the loop over chunks of a run, and how a run stops
-    "models.shallow_water": 411,  # one line for each of its arguments, twice
+    "models.shallow_water": 412,  # one line for each of its arguments, twice
     "cli.commands": 475,  # the options and the help of all commands
     "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
 }

@@ -100,7 +100,9 @@ def test_check_describes_each_grid(command, sea):
     assert "town of" not in out and "town, pier of [output.gauges] are read here, on the finest grid" in out
     assert "quay/maxima.nc: maximum elevation" in out and "harbour/restart.nc" in out
     shares = [int(line.split(" % of the cost")[0].split()[-1]) for line in out.splitlines() if "of the cost" in line]
-    assert len(shares) == 3 and abs(sum(shares) - 100) <= 1
+    assert shares == [3, 17, 80]  # 780 x 18, 1296 x 3 x 18 and, from 1 min of 3 on, 3136 x 9 x 12 cells
+    assert "eta, dye every 30 s, 5 records" in out and "every step, 1.73 kB" in out  # those from 1 min on
+    assert "about 304 MB per rank" in out  # 300 MB, and about 700 bytes for each of 5212 cells of all grids
 
 
 @pytest.mark.verify
@@ -116,6 +118,9 @@ def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_p
     assert list((tmp_path / "whole" / "quay").glob("*.tsunami.png"))
     with netCDF4.Dataset(tmp_path / "whole" / "fields.nc") as file:
         assert file.nest_boxes == '{"harbour": [[10000.0, 20000.0], [8000.0, 18000.0]]}'
+        assert not hasattr(file, "nest_box")
+    with netCDF4.Dataset(tmp_path / "whole" / "quay" / "fields.nc") as file:
+        assert file.nest_box == "[[12000.0, 16000.0], [11000.0, 15000.0]]"
     fields, times = values(tmp_path / "whole", "quay/fields.nc")
     assert (np.diff(times) / np.timedelta64(1, "s") == 30).all() if times.dtype.kind == "m" else len(times) == 5
     assert 0.05 < np.nanmax(fields["eta"]) < 1.0
@@ -130,6 +135,17 @@ def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_p
         whole, parts = (values(tmp_path / folder, name)[0] for folder in ("whole", "parts"))
         for key in whole:
             np.testing.assert_array_equal(whole[key], parts[key], err_msg=f"{name}: {key}")
+
+
+def test_a_file_of_depths_covers_the_frame_of_its_nest(command, tmp_path):
+    x, y = np.arange(10e3, 20.1e3, 500.0), np.arange(8e3, 18.1e3, 500.0)
+    with netCDF4.Dataset(tmp_path / "box.nc", "w") as file:
+        write_axes(file, {"y": ("m", y), "x": ("m", x)})
+        file.createVariable("depth", "f8", ("y", "x"))[:] = np.full((y.size, x.size), 100.0)
+        file["depth"].setncatts({"units": "m", "positive": "down"})
+    (tmp_path / "sea.toml").write_text(SEA + HARBOUR + '[nest.bathymetry]\ntype = "file"\nfile = "box.nc"\n')
+    error = " ".join(command("check", tmp_path / "sea.toml")[2].split())
+    assert "nest[0].bathymetry: " in error and "and the nest, with the frame around its box, needs x 9000 to" in error
 
 
 ENSEMBLE = """

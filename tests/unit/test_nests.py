@@ -1,5 +1,6 @@
 """Nested grids: rest, volume, tracers, waves through borders, restarts, gradients, and what is refused."""
 
+import datetime
 import functools
 import re
 import types
@@ -427,6 +428,89 @@ def test_a_run_killed_between_the_restarts_of_two_grids_continues_from_those_of_
             np.testing.assert_array_equal(values, resumed[name][field])
 
 
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda nest: sw.Family(nested.GRID, 100.0, nest), "nests = .* is not a list"),
+        (lambda nest: sw.Family(nested.GRID, 100.0, (each for each in [nest])), "nests = .* is not a list"),
+        (lambda nest: sw.Family(nested.GRID, 100.0, ["harbour"]), r"nests\[0\] = 'harbour' is a name"),
+        (lambda nest: sw.Family(nested.GRID, 100.0, [nest], stages=0), "stages = 0 is less than 1"),
+        (lambda nest: sw.Nest("harbour", start=datetime.timedelta(minutes=1), **nested.HARBOUR), "is not a number"),
+        (lambda nest: sw.Nest("harbour", options=[1], **nested.HARBOUR), r"options = \[1\] is not a dict"),
+        (
+            lambda nest: nested.family([sw.Nest("harbour", options={"depth": 1.0}, **nested.HARBOUR)]),
+            "depth = 1.0 in the nest 'harbour': depth is an argument of its own",
+        ),
+    ],
+)
+def test_arguments_of_other_types_are_refused_in_a_sentence(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make(sw.Nest("harbour", **nested.HARBOUR))
+
+
+def test_grids_of_a_family_are_run_and_resumed_together_alone(with_dye, tmp_path):
+    states = with_dye.states()
+    for wrong in ({"": states[""]}, states[""], states | {"bay": states[""]}):
+        with pytest.raises(ValueError, match="NestedSimulation: state is not a dict of one State for each grid"):
+            sw.NestedSimulation(with_dye, wrong, AB2)
+    with pytest.raises(ConfigError, match=r"family = .* give an object, as Family\(grid, depth, nests\)"):
+        sw.NestedSimulation(with_dye.outer, states, AB2)
+    simulation = sw.NestedSimulation(with_dye, states, AB2)
+    for name in with_dye.names:
+        with pytest.raises(ConfigError, match="one of several nested grids; call NestedSimulation.run"):
+            simulation[name].run(steps=1)
+    with pytest.raises(ConfigError, match="is not a dict of one restart for each grid"):
+        simulation.resume("sea.nc")
+    simulation[""].restart(tmp_path / "sea.nc")
+    simulation.run(steps=1)
+    again = sw.NestedSimulation(with_dye, states, AB2)
+    again.outer.resume(tmp_path / "sea.nc")
+    with pytest.raises(ConfigError, match="the nest 'harbour' is at 0 s, and the outermost grid at 2 s"):
+        again.run(steps=1)
+
+
+def test_a_depth_that_a_small_box_never_reaches_is_warned_of(caplog):
+    for x, warned in (((9e3, 15e3), True), ((9e3, 16e3), False)):
+        caplog.clear()
+        nested.family([sw.Nest("harbour", depth=30.0, **nested.HARBOUR | {"x": x})], depth=100.0)
+        assert ("has its own depth in no outer cell of its box of 6 x 10" in caplog.text) == warned
+
+
+def test_a_run_killed_before_the_first_restart_of_a_nest_replaces_its_files(tmp_path, monkeypatch):
+    """They are computed again, unless the run ends before them or has changed."""
+    family = nested.family([sw.Nest("harbour", start=8.0, **nested.HARBOUR)])
+    paths = {name: tmp_path / f"restart_{name}.nc" for name in family.names}
+
+    def simulation(stepper=AB2, **options):
+        simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), stepper, **options)
+        for name, path in paths.items():
+            simulation[name].restart(path, every=8.0)
+        simulation["harbour"].write(tmp_path / "harbour.nc", ("eta",), every=2.0)
+        return simulation
+
+    def killing(output, simulation):
+        if not simulation.nest and simulation.step == 8:
+            raise Killed
+        write(output, simulation)
+
+    write = RestartOutput.write
+    with monkeypatch.context() as patched:
+        patched.setattr(RestartOutput, "write", killing)
+        with pytest.raises(Killed):
+            simulation().run(steps=12)
+    assert paths["harbour"].exists()
+    for options, steps in (({}, 2), ({"stepper": sw.AB2(dt=1.0)}, 12)):
+        again = simulation(**options)
+        again.resume({"": paths[""]})
+        with pytest.raises(DataError, match="harbour.nc exists already, and would be lost when the nest 'harbour'"):
+            again.run(steps=steps)
+    again = simulation(overwrite=False)
+    again.resume({"": paths[""]})
+    again.run(steps=8)
+    with netCDF4.Dataset(tmp_path / "harbour.nc") as file:
+        np.testing.assert_allclose(file["time"][:], np.arange(8.0, 25.0, 2.0))
+
+
 def test_a_nest_that_was_two_way_continues_as_another_by_force_alone(with_dye, tmp_path):
     simulation = with_files(with_dye, AB2, tmp_path)
     simulation.run(steps=1)
@@ -436,6 +520,25 @@ def test_a_nest_that_was_two_way_continues_as_another_by_force_alone(with_dye, t
     with pytest.raises(ConfigError, match="nest.two_way is True in the restart and False in the experiment"):
         again.resume(paths)
     again.resume(paths, force="nest.two_way")
+
+
+def test_a_nest_continues_with_another_start_or_not_at_all_by_force_alone(with_dye, tmp_path):
+    """It would have been ignored, and its restart lost, if the start were moved beyond the restart."""
+    with_files(with_dye, AB2, tmp_path).run(steps=1)
+    paths = {name: tmp_path / f"restart_{name}.nc" for name in with_dye.names}
+    for nests, message in (
+        ([sw.Nest("harbour", start=600.0, **nested.HARBOUR)], "is 0 in the restart and 600 in the experiment"),
+        ([], r"\(0\) is in the restart and not in the experiment"),
+    ):
+        other = nested.family(nests, tracers=TRACERS[:1])
+        again = sw.NestedSimulation(other, other.states(), AB2)
+        there = {name: paths[name] for name in other.names}
+        with pytest.raises(DataError, match=f"nest.harbour.start {message}"):
+            again.resume(there)
+        again.resume(there, force="nest.harbour.start")
+    other = nested.family([sw.Nest("quay", **nested.HARBOUR)], tracers=TRACERS[:1])
+    with pytest.raises(ConfigError, match="'quay' has no restart, and .* is of 2 s, after its start; name one of each"):
+        sw.NestedSimulation(other, other.states(), AB2).resume({"": paths[""]}, force="nest")
 
 
 def test_records_are_the_states_of_their_steps_on_every_grid(with_dye, tmp_path):
