@@ -40,7 +40,7 @@ from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .engine import kind_of_loop, narrowest_halo
-from .initial_flow import ending_at_shores, with_memory_of_sides
+from .initial import ending_at_shores, with_memory_of_sides
 from .intervals import CurrentWindows, coverage_of, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more
 

@@ -22,15 +22,16 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .edges import counted
-from .frame import STAGES, frame_of
 from .interpolation import blended, depth_of, difference, warn_of_difference
 from .nest import Nest, finest
 from .parts import (
     SHARED,
+    STAGES,
     check_arrays,
     check_options,
     check_tracers,
     forcing_in,
+    frame_of,
     in_nest,
     is_of_cells,
     levees_in,
