@@ -20,7 +20,7 @@ from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
-from ..models.names import named_series
+from ..models.parts import named_series
 from ..simulation.progress import duration
 
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning

@@ -41,8 +41,7 @@ from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .engine import kind_of_loop, narrowest_halo
 from .initial import ending_at_shores, with_memory_of_sides
-from .intervals import CurrentWindows, coverage_of, next_record, read_ends
-from .names import named, named_series, on_tiles, one_or_more
+from .parts import CurrentWindows, coverage_of, named, named_series, next_record, on_tiles, one_or_more, read_ends
 
 CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 

@@ -15,7 +15,7 @@ from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.state import State, replaced
 from ..grids.grid import Grid
 from ..grids.topography import topography
-from ..models.names import one_or_more
+from ..models.parts import one_or_more
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper

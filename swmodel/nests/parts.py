@@ -35,7 +35,7 @@ from ..grids.grid import CartesianGrid, Grid, SphericalGrid
 from ..grids.levees import NO_CREST, CrestDepths, Levee
 from ..grids.water import cell_at, nearest_water
 from ..grids.windows import GridValues, grid_values
-from ..models.names import named, one_or_more
+from ..models.parts import named, one_or_more
 from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import SSPRK3
 from ..stepping.forward_backward import ForwardBackward
