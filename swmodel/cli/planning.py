@@ -7,7 +7,6 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,9 +15,10 @@ from ..adjoint.core.schedules import Needs, StoreAll, best_lengths
 from ..adjoint.costs.costs import BoxEnergy
 from ..adjoint.problem import Problem
 from ..config import Experiment, Override, read
-from ..config.assembly import MOST_RECORDS, model_of, time_step
+from ..config.assembly import MOST_RECORDS, Assembly, model_of, time_step
 from ..config.scenario import Output, arrays_of, bytes_of_outputs
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
+from ..config.studies import steps_of
 from ..errors import ConfigError, SwmodelError
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
@@ -26,8 +26,9 @@ from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import TileError
 from ..parallel.serial import OneTileCommunicator
-from ..performance.planning import Gradient
-from ..performance.timing import OneOfMany, Program
+from ..performance.planning import Gradient, Plan, Row, Subject
+from ..performance.prediction import Link, Machine, measure_compute, signature
+from ..performance.timing import OneOfMany, Program, with_rounds
 from ..runtime import memory
 from ..simulation.progress import duration
 from ..stepping.explicit import TimeStepper
@@ -35,10 +36,6 @@ from ..stepping.stability import largest_time_step, limits
 from . import facts
 from .explain import Speed, count_iterations, shared_machine
 from .starting import assemble_alone
-
-if TYPE_CHECKING:
-    from ..performance.planning import Row
-    from ..performance.prediction import Machine
 
 USUAL = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)
 MOST_RANKS = 1_000_000
@@ -55,9 +52,9 @@ TILE = 512  # cells along each direction of the tiles of a large grid that limit
 class Case:
     """An experiment whose time step is known."""
 
-    made: Any
-    experiment: Any
-    stepper: Any
+    made: Assembly
+    experiment: Experiment
+    stepper: TimeStepper
     dt: float
 
     def make(self, engine: str) -> Callable:
@@ -106,8 +103,6 @@ def plan_experiment(
     wanted = ranks_of(ranks)
     case = _case(file, overrides, wanted)
     machine, notes = _machine(speed, wanted)
-    from ..performance.planning import Plan
-
     subject, more, files = _subject(case, machine, gradient)
     here = speed.per_machine or machine.cores
     section = case.made.section("adjoint")
@@ -170,13 +165,7 @@ def _limits(made, experiment, stepper):
 
 def _subject(case, machine, gradient):
     """(the Subject, (label, text) lines of its measurements, files_of so many tiles)."""
-    from ..performance.planning import Subject
-    from ..performance.prediction import measure_compute, signature
-    from ..performance.timing import with_rounds
-
     made, experiment, lines = case.made, case.experiment, []
-    from ..performance.timing import OneOfMany
-
     shape = made.grid.shape
     cut = math.ceil(math.sqrt(math.prod(shape) / MOST_SOLVED))
     small = SerialCommunicator() if cut == 1 else OneOfMany((cut, cut))
@@ -230,8 +219,6 @@ def _memory(case, model, state):
 
 def _gradient(case, subject):
     """(the Gradient, its (label, text) line)."""
-    from ..config.studies import steps_of
-
     section = case.made.section("adjoint")
     steps = subject.steps if section is None else steps_of(section, case.experiment.run, case.dt)[1]
     found = measure_gradient(case.make("auto"), subject.shape, subject.stepper, steps)
@@ -289,8 +276,6 @@ def segments(per_cell: Needs, cells: int, steps: int, memory: float) -> tuple[in
 
 def _machine(speed, wanted):
     """(the Machine with all links, notes)."""
-    from ..performance.prediction import Link, Machine
-
     machine, notes = speed.read(), []
     per_machine = speed.per_machine or machine.cores
     if wanted[-1] > per_machine and machine.network is None:

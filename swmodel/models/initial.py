@@ -45,7 +45,7 @@ class InitialState(ModelPart, abc.ABC):
         """This tile's State of a model, which of a run with nests is that of one grid; collective."""
 
 
-def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> State:
+def with_memory_of_sides(model: "ShallowWater", state: State, given: dict[str, Any]) -> State:
     """The State, with the variables of open sides computed from its flow where the user gave no value.
 
     Args:
@@ -100,7 +100,7 @@ def _program(dynamics, state, function):
     return dynamics.communicator.spmd(lambda d, s: function(d.prepare(), s))(dynamics, state)
 
 
-def ending_at_shores(model: Any, state: State) -> State:
+def ending_at_shores(model: "ShallowWater", state: State) -> State:
     """The State with u, v = 0 where they lead out of a dry cell, or to a bed more than u^2 / (2 g) above the surface.
 
     The scheme keeps the velocity 0 there, but only from the end of the first step on: the level is stepped with the

@@ -9,7 +9,6 @@ statistics   fields of products: means, harmonic constants and others; drifters;
 seafloor     files of elevations, before they are read
 gis          GeoTIFF and GeoJSON of floods and other fields
 gauges       series against observed ones, and their scores
-tides        harmonic constants of gauges
 series       modelled and observed series, and the table of scores, without figures
 overview     one page of a tsunami, or of a basin's circulation
 animate      mp4 or GIF of a field
