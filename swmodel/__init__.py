@@ -10,7 +10,6 @@ The same script runs on many ranks: `mpirun -n 4 python script.py`. Names are lo
 """
 
 import os
-from typing import Any
 
 from .runtime.lazy import loaded_when_used
 
@@ -86,7 +85,7 @@ _HOMES = {
     "nests.members": ("family_of_members",),
     "nests.nest": ("Nest",),
     "output.products.base": ("Product",),
-    "runtime.version": ("VERSION",),
+    "runtime.version": ("VERSION", "__version__"),
     "simulation.nested": ("NestedSimulation",),
     "simulation.simulation": ("Simulation",),
     "sources.motion": ("BottomMotion",),
@@ -98,11 +97,7 @@ _HOMES = {
     "stepping.split_explicit": ("SplitExplicit",),
     "stepping.stability": ("largest_time_step", "limits"),
 }
-_load, __all__ = loaded_when_used(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    return _load("VERSION" if name == "__version__" else name)
+__getattr__, __all__ = loaded_when_used(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ See remarks.py for those that need the experiment file alone.
 
 import datetime
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import cftime
 import numpy as np
@@ -13,7 +13,8 @@ import numpy as np
 from ..config import Experiment
 from ..config.assembly import Assembly
 from ..config.scenario import Run
-from ..config.series import CnoidalSection, SolitarySection
+from ..config.series import WaveSection
+from ..dynamics.domain import Model
 from ..fields.parameters import in_utc
 from ..fields.parts import values_of
 from ..fields.state import State
@@ -22,12 +23,9 @@ from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
-from ..models.ensemble import Ensemble
 from ..models.parts import named_series
-from ..models.shallow_water import ShallowWater
 from ..simulation.progress import duration
 
-Model: TypeAlias = ShallowWater | Ensemble
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
 FEWEST = 8.0  # cells of a wave
 GAP = 1.5  # an interval between records is a gap if it is longer than this many usual ones
@@ -182,9 +180,7 @@ def _waves(index: int, entry: Any, model: Model) -> Iterator[str]:
         shallow, deep = float(depths[depths > 0.0].min()), float(depths.max())
         extent = f"{deep:.4g} m" if deep - shallow < 1e-3 * deep else f"{shallow:.4g} to {deep:.4g} m"
         wave = entry.elevation
-        if isinstance(wave, (SolitarySection, CnoidalSection)) and not (
-            (1.0 - OTHER) * shallow <= wave.depth <= (1.0 + OTHER) * deep
-        ):
+        if isinstance(wave, WaveSection) and not ((1.0 - OTHER) * shallow <= wave.depth <= (1.0 + OTHER) * deep):
             yield (
                 f"boundary[{index}].elevation.depth = {wave.depth:g} m, and the water along the {side} side is "
                 f"{extent} deep: the wave would have the length of another depth; give that of the side."

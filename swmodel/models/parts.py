@@ -5,7 +5,7 @@ Mistakes are located by the names, such as "boundary.0". Intervals are in number
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,9 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from ..dynamics.clock import Coverage
-from ..dynamics.domain import Domain
+from ..dynamics.domain import Domain, Model
 from ..dynamics.terms import Series, TiledPart, Window
 from ..errors import of_part
-
-if TYPE_CHECKING:
-    from .shallow_water import ShallowWater
 
 T = TypeVar("T")
 
@@ -42,13 +39,13 @@ def on_tiles(parts: Mapping[str, TiledPart], domain: Domain) -> tuple:
     return tuple(made)
 
 
-def named_series(model: "ShallowWater") -> dict[str, Series]:
+def named_series(model: Model) -> dict[str, Series]:
     """{"forcing.0.pressure": Series, ...} of all parts of a model, and its "source"."""
     found = {f"{name}.{key}": each for name, part in model.named_parts() for key, each in part.series().items()}
     return found if model.uplift is None else {**found, "source": model.uplift}
 
 
-def named_origins(model: "ShallowWater", parts: Mapping[str, object]) -> dict[str, str]:
+def named_origins(model: Model, parts: Mapping[str, object]) -> dict[str, str]:
     """{"forcing.0.pressure": date of the first record of its file, ...} where dates count from it for want of a start.
 
     Args:

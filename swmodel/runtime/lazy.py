@@ -14,15 +14,17 @@ def loaded_when_used(
 
     Args:
         package: its `__name__`.
-        homes: {module of the package: the names in it that the package offers}; those of "" are modules.
+        homes: {module of the package: the names in it that the package offers}; those of "" are modules. Names that
+            begin with an underscore are not in `__all__`.
         search: the `__path__` of a package that offers all its modules.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
+    public = [name for name in home_of if not name.startswith("_")]
 
     def load(name: str) -> Any:
         modules = [] if name in home_of else [module.name for module in pkgutil.iter_modules(search)]
         if name not in home_of and name not in modules:
-            known = ", ".join((*modules, *sorted(home_of)))
+            known = ", ".join((*modules, *sorted(public)))
             raise AttributeError(f"{package.rpartition('.')[2]} has no {name!r}; it has {known}.")
         home = home_of.get(name, "")
         value: Any = importlib.import_module(f"{package}.{home or name}")
@@ -31,4 +33,4 @@ def loaded_when_used(
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, list(home_of)
+    return load, public
