@@ -180,9 +180,10 @@ def _waves(index: int, entry: Any, model: Model) -> Iterator[str]:
         shallow, deep = float(depths[depths > 0.0].min()), float(depths.max())
         extent = f"{deep:.4g} m" if deep - shallow < 1e-3 * deep else f"{shallow:.4g} to {deep:.4g} m"
         wave = entry.elevation
-        if isinstance(wave, WaveSection) and not ((1.0 - OTHER) * shallow <= wave.depth <= (1.0 + OTHER) * deep):
+        depth = dict(wave)["depth"] if isinstance(wave, WaveSection) else shallow
+        if not (1.0 - OTHER) * shallow <= depth <= (1.0 + OTHER) * deep:
             yield (
-                f"boundary[{index}].elevation.depth = {wave.depth:g} m, and the water along the {side} side is "
+                f"boundary[{index}].elevation.depth = {depth:g} m, and the water along the {side} side is "
                 f"{extent} deep: the wave would have the length of another depth; give that of the side."
             )
         if isinstance(made.elevation, Table) and (lowest := float(np.min(made.elevation.values))) <= -shallow:

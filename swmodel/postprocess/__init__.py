@@ -33,8 +33,8 @@ _HOMES = {
     "seafloor": ("bathymetry",),
     "series": ("marks", "score_table"),
 }
-_load, _names = loaded_when_used(__name__, _HOMES, __path__)
-__all__ = [*_names, "PlotError"]
+_load, __all__ = loaded_when_used(__name__, _HOMES, __path__)
+__all__ += ["PlotError"]
 
 
 def __getattr__(name: str) -> Any:
