@@ -33,7 +33,7 @@ _HOMES = {
     "seafloor": ("bathymetry",),
     "series": ("marks", "score_table"),
 }
-_load, __all__ = loaded_when_used(__name__, _HOMES, __path__)
+_load, __all__ = loaded_when_used(__name__, _HOMES, with_modules=True)
 __all__ += ["PlotError"]
 
 
