@@ -46,8 +46,7 @@ TABLES = {  # what may stand in the place of a number, by the tag of its section
     "record": " or [records](../guide/storms.md)",
     "formula": " or a [formula in time](../guide/storms.md#formulas-in-time)",
     "barometer": " or the [inverse barometer](../guide/storms.md)",
-    "solitary": " or a [wave](../guide/coast.md)",
-    "cnoidal": "",
+    "wave": " or a [wave](../guide/coast.md)",
     "constants": "",
 }
 LIMITS = {"minimum": "at least", "above": "above", "maximum": "at most", "below": "below"}

@@ -9,14 +9,15 @@ The same script runs on many ranks: `mpirun -n 4 python script.py`. Names are lo
 `swmodel --help` does not wait for JAX.
 """
 
-import importlib
 import os
-from typing import Any
+
+from .runtime.lazy import loaded_when_used
 
 # HDF5 reads this variable when it is loaded. Files can then be opened while a run is writing them.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 _HOMES = {
+    "": ("postprocess", "units"),
     "adjoint.assimilation.priors": ("Prior",),
     "adjoint.controls.controls": ("Control", "Transformed"),
     "adjoint.costs.tile_costs": ("Cost", "TileCost"),
@@ -84,7 +85,7 @@ _HOMES = {
     "nests.members": ("family_of_members",),
     "nests.nest": ("Nest",),
     "output.products.base": ("Product",),
-    "runtime.version": ("VERSION",),
+    "runtime.version": ("VERSION", "__version__"),
     "simulation.nested": ("NestedSimulation",),
     "simulation.simulation": ("Simulation",),
     "sources.motion": ("BottomMotion",),
@@ -96,21 +97,7 @@ _HOMES = {
     "stepping.split_explicit": ("SplitExplicit",),
     "stepping.stability": ("largest_time_step", "limits"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = [*_HOME_OF, "postprocess", "units"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        name = "VERSION"
-    if name in ("postprocess", "units"):
-        return importlib.import_module(f".{name}", __name__)
-    if name not in _HOME_OF:
-        raise AttributeError(f"swmodel has no {name!r}; it has {', '.join(sorted(__all__))}.")
-    value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__, __all__ = loaded_when_used(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

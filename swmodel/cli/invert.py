@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ..adjoint import Inversion, Nested, Problem, Restart, Rules
+from ..adjoint.assimilation.assimilation import Rules
+from ..adjoint.assimilation.inversion import Inversion, Restart
 from ..adjoint.assimilation.observations import OVER_TIME
 from ..adjoint.assimilation.restarts import Identity
 from ..adjoint.assimilation.result import Columns, Result
+from ..adjoint.core.schedules import Nested
 from ..adjoint.costs.harmonics import HarmonicConstants
 from ..adjoint.costs.marks import Mark, dry
+from ..adjoint.problem import Problem
 from ..config import Override, read
 from ..config.assembly import Assembly
 from ..config.expressions import Expression

@@ -11,7 +11,10 @@ import cftime
 import numpy as np
 
 from ..config import Experiment
-from ..config.series import CnoidalSection, SolitarySection
+from ..config.assembly import Assembly
+from ..config.scenario import Run
+from ..config.series import WaveSection
+from ..dynamics.domain import Model
 from ..fields.parameters import in_utc
 from ..fields.parts import values_of
 from ..fields.state import State
@@ -20,7 +23,7 @@ from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
-from ..models.names import named_series
+from ..models.parts import named_series
 from ..simulation.progress import duration
 
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
@@ -29,7 +32,7 @@ GAP = 1.5  # an interval between records is a gap if it is longer than this many
 OTHER = 0.1  # relative difference of a wave's depth from those of its side that is worth a warning
 
 
-def model_remarks(experiment: Experiment, model: Any) -> list[str]:
+def model_remarks(experiment: Experiment, model: Model) -> list[str]:
     """Warnings about an experiment and its model, whose Floor evaluates the cells along the sides of wave makers."""
     waves = [sentence for index, entry in enumerate(experiment.boundary) for sentence in _waves(index, entry, model)]
     return [
@@ -42,7 +45,7 @@ def model_remarks(experiment: Experiment, model: Any) -> list[str]:
     ]
 
 
-def _high_tides(model: Any) -> Iterator[str]:
+def _high_tides(model: Model) -> Iterator[str]:
     """A warning of each tide that is higher than half of the limit at which it is refused, on the tiles here."""
     for name, units, tide in values_of(model, Harmonics):
         for constituent, amplitude in tide.amplitude.items() if units in LARGEST else ():
@@ -54,7 +57,7 @@ def _high_tides(model: Any) -> Iterator[str]:
                 )
 
 
-def _drifts(run: Any, model: Any) -> Iterator[str]:
+def _drifts(run: Run, model: Model) -> Iterator[str]:
     """A warning of each tide whose nodal factors, those of the start, are off by a hundredth during the run."""
     tides = [(name, getattr(part, "constituents", ()), None) for name, part in model.named_parts()]
     tides += [(name, tide.names, tide.latitude) for name, _, tide in values_of(model, Harmonics)]
@@ -69,7 +72,7 @@ def _drifts(run: Any, model: Any) -> Iterator[str]:
             )
 
 
-def _solar(run: Any, model: Any) -> Iterator[str]:
+def _solar(run: Run, model: Model) -> Iterator[str]:
     """A warning of each tide with a constituent that is published with two different arguments."""
     if run.start is None:
         return
@@ -87,7 +90,7 @@ def _solar(run: Any, model: Any) -> Iterator[str]:
             )
 
 
-def _gaps(run: Any, model: Any) -> Iterator[str]:
+def _gaps(run: Run, model: Model) -> Iterator[str]:
     """A warning of the longest gap in each series of records that are equally spaced elsewhere."""
     series = {name: each.times for name, each in named_series(model).items() if each.source and not each.cycle}
     for name, _, table in values_of(model, Table):
@@ -107,14 +110,14 @@ def _gaps(run: Any, model: Any) -> Iterator[str]:
             )
 
 
-def _moment(run: Any, seconds: float) -> str:
+def _moment(run: Run, seconds: float) -> str:
     """A moment of a run as a date, or in seconds without one."""
     if run.start is None:
         return f"{seconds:g} s"
     return f"{run.start + datetime.timedelta(seconds=float(seconds)):%Y-%m-%d %H:%M}"
 
 
-def _calendars(run: Any, model: Any) -> Iterator[str]:
+def _calendars(run: Run, model: Model) -> Iterator[str]:
     """A warning if output files, whose dates are Gregorian, have other dates than the files of the forcing."""
     if run.start is None:
         return
@@ -132,7 +135,7 @@ def _calendars(run: Any, model: Any) -> Iterator[str]:
             return
 
 
-def flooded_land(experiment: Experiment, model: Any) -> list[str]:
+def flooded_land(experiment: Experiment, model: Model) -> list[str]:
     """A warning about land below level 0 which no water at rest joins to the sea, and which starts flooded; collective.
 
     The sea is the largest water at rest, and all that lies at the edge of the grid.
@@ -160,7 +163,7 @@ def _later(start: datetime.datetime, seconds: float, calendar: str) -> str:
     return (first + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%d")
 
 
-def _waves(index: int, entry: Any, model: Any) -> Iterator[str]:
+def _waves(index: int, entry: Any, model: Model) -> Iterator[str]:
     if entry.type != "wave_maker":
         return
     made = dict(model.named_parts("open_boundaries")).get(f"boundary.{index}")
@@ -177,11 +180,10 @@ def _waves(index: int, entry: Any, model: Any) -> Iterator[str]:
         shallow, deep = float(depths[depths > 0.0].min()), float(depths.max())
         extent = f"{deep:.4g} m" if deep - shallow < 1e-3 * deep else f"{shallow:.4g} to {deep:.4g} m"
         wave = entry.elevation
-        if isinstance(wave, (SolitarySection, CnoidalSection)) and not (
-            (1.0 - OTHER) * shallow <= wave.depth <= (1.0 + OTHER) * deep
-        ):
+        depth = dict(wave)["depth"] if isinstance(wave, WaveSection) else shallow
+        if not (1.0 - OTHER) * shallow <= depth <= (1.0 + OTHER) * deep:
             yield (
-                f"boundary[{index}].elevation.depth = {wave.depth:g} m, and the water along the {side} side is "
+                f"boundary[{index}].elevation.depth = {depth:g} m, and the water along the {side} side is "
                 f"{extent} deep: the wave would have the length of another depth; give that of the side."
             )
         if isinstance(made.elevation, Table) and (lowest := float(np.min(made.elevation.values))) <= -shallow:
@@ -200,7 +202,7 @@ def _depths(model, side):
 # -- waves of a source over banks -------------------------------------------------------------------------------------
 
 
-def wave_remarks(made: Any, model: Any, state: State) -> list[str]:
+def wave_remarks(made: Assembly, model: Model, state: State) -> list[str]:
     """The warning of banks over which a wave of the source is too short for the cells; collective.
 
     A wave of length L in water of depth H has the length L sqrt(h / H) over a bank of depth h, since its period stays.

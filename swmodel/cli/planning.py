@@ -5,37 +5,46 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from ..adjoint.core.schedules import Needs, StoreAll, best_lengths
+from ..adjoint.costs.costs import BoxEnergy
+from ..adjoint.problem import Problem
 from ..config import Experiment, Override, read
-from ..config.assembly import MOST_RECORDS, model_of, time_step
+from ..config.assembly import MOST_RECORDS, Assembly, model_of, time_step
 from ..config.scenario import Output, arrays_of, bytes_of_outputs
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
+from ..config.studies import steps_of
 from ..errors import ConfigError, SwmodelError
+from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
+from ..parallel.communicator import Communicator
 from ..parallel.decomposition import TileError
 from ..parallel.serial import OneTileCommunicator
+from ..performance.planning import Gradient, Plan, Row, Subject
+from ..performance.prediction import Link, Machine, measure_compute, signature
+from ..performance.timing import OneOfMany, Program, with_rounds
 from ..runtime import memory
 from ..simulation.progress import duration
+from ..stepping.explicit import TimeStepper
 from ..stepping.stability import largest_time_step, limits
 from . import facts
 from .explain import Speed, count_iterations, shared_machine
 from .starting import assemble_alone
-
-if TYPE_CHECKING:
-    from ..performance.planning import Row
-    from ..performance.prediction import Machine
 
 USUAL = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)
 MOST_RANKS = 1_000_000
 ASSUMED_LATENCY, ASSUMED_BANDWIDTH = 2e-6, 1e10  # [s], [bytes s-1] of a network without measurements
 MOST_SOLVED = 2**20  # cells of the largest grid that is not coarsened to count iterations of an elliptic solver
 CUTS, REPEATS, SHARE = (8, 4, 1), 3, 0.1  # sizes of tiles, repetitions, and duration in seconds of the timings
+MOST_CELLS = 2**16  # the largest tile on which a gradient is measured
+MOST_OF_EQUATION = 2**20  # the same of implicit steps, whose equations are those of the whole grid up to this size
+STEPS = 16  # of the gradient that is measured
 TILE = 512  # cells along each direction of the tiles of a large grid that limit its time step
 
 
@@ -43,9 +52,9 @@ TILE = 512  # cells along each direction of the tiles of a large grid that limit
 class Case:
     """An experiment whose time step is known."""
 
-    made: Any
-    experiment: Any
-    stepper: Any
+    made: Assembly
+    experiment: Experiment
+    stepper: TimeStepper
     dt: float
 
     def make(self, engine: str) -> Callable:
@@ -94,8 +103,6 @@ def plan_experiment(
     wanted = ranks_of(ranks)
     case = _case(file, overrides, wanted)
     machine, notes = _machine(speed, wanted)
-    from ..performance.planning import Plan
-
     subject, more, files = _subject(case, machine, gradient)
     here = speed.per_machine or machine.cores
     section = case.made.section("adjoint")
@@ -158,13 +165,7 @@ def _limits(made, experiment, stepper):
 
 def _subject(case, machine, gradient):
     """(the Subject, (label, text) lines of its measurements, files_of so many tiles)."""
-    from ..performance.planning import Subject
-    from ..performance.prediction import measure_compute, signature
-    from ..performance.timing import with_rounds
-
     made, experiment, lines = case.made, case.experiment, []
-    from ..performance.timing import OneOfMany
-
     shape = made.grid.shape
     cut = math.ceil(math.sqrt(math.prod(shape) / MOST_SOLVED))
     small = SerialCommunicator() if cut == 1 else OneOfMany((cut, cut))
@@ -218,13 +219,56 @@ def _memory(case, model, state):
 
 def _gradient(case, subject):
     """(the Gradient, its (label, text) line)."""
-    from ..adjoint.planning import measure_gradient
-    from ..config.studies import steps_of
-
     section = case.made.section("adjoint")
     steps = subject.steps if section is None else steps_of(section, case.experiment.run, case.dt)[1]
     found = measure_gradient(case.make("auto"), subject.shape, subject.stepper, steps)
     return found, ("gradient", f"{steps:,} steps, each {found.ratio:.1f} times a step if all of them are stored")
+
+
+def measure_gradient(
+    make: Callable[[Communicator], tuple[ShallowWater, State]],
+    shape: tuple[int, int],
+    stepper: TimeStepper,
+    steps: int,
+) -> Gradient:
+    """The time and memory of the gradient of the final energy by the initial elevation, a typical gradient.
+
+    Args:
+        make: `make(communicator)` gives (ShallowWater, State) of the whole grid on that communicator.
+        shape: (ny, nx) of the grid.
+        stepper: a TimeStepper; an implicit one makes a given number of rounds (performance.timing.with_rounds).
+        steps: the number of steps that the planned gradient differentiates.
+    """
+    most = MOST_OF_EQUATION if stepper.has_solver else MOST_CELLS
+    cut = math.ceil(math.sqrt(math.prod(shape) / most))
+    model, state = make(SerialCommunicator() if cut == 1 else OneOfMany((cut, cut)))
+    forward = Program(model, state, stepper, STEPS).measure(REPEATS)
+    problem = Problem(model, stepper, state, STEPS, BoxEnergy(), ["initial.eta"], checkpoints=StoreAll())
+    taken = []
+    for _ in range(1 + REPEATS):
+        since = time.perf_counter()
+        problem.value_and_gradient()
+        taken.append((time.perf_counter() - since) / STEPS)
+    cells = math.prod(model.decomposition.tile(0).shape)
+    needs = problem.needs
+    per_cell = Needs(*(x / cells for x in (needs.base, needs.step, needs.point)))
+    return Gradient(max(min(taken[1:]) / forward, 2.0), steps, lambda n, memory: segments(per_cell, n, steps, memory))
+
+
+def segments(per_cell: Needs, cells: int, steps: int, memory: float) -> tuple[int, float]:
+    """(levels of segments, bytes) of a gradient on a tile: the fewest levels that fit, or the one that needs least.
+
+    Args:
+        per_cell: the Needs of a cell.
+        cells: the number of cells of the tile.
+        steps: the number of steps of the run.
+        memory: the available memory [bytes].
+    """
+    needs = Needs(*(cells * x for x in (per_cell.base, per_cell.step, per_cell.point)))
+    sizes = [needs.bytes(lengths, 1) for lengths in best_lengths(needs, steps)]
+    fitting = [level for level, size in enumerate(sizes) if size <= memory]
+    level = fitting[0] if fitting else sizes.index(min(sizes))
+    return level + 1, sizes[level]
 
 
 # -- the machine ------------------------------------------------------------------------------------------------------
@@ -232,8 +276,6 @@ def _gradient(case, subject):
 
 def _machine(speed, wanted):
     """(the Machine with all links, notes)."""
-    from ..performance.prediction import Link, Machine
-
     machine, notes = speed.read(), []
     per_machine = speed.per_machine or machine.cores
     if wanted[-1] > per_machine and machine.network is None:

@@ -42,7 +42,7 @@ from . import facts, files, logs
 from .options import Computing
 
 if TYPE_CHECKING:
-    from ..adjoint import Problem
+    from ..adjoint.problem import Problem
     from ..config.adjoint import Adjoint
     from ..config.inversion import Inversion
     from ..simulation.nested import NestedSimulation

@@ -16,9 +16,9 @@ from ..fields.state import State
 from ..grids.water import INSIDE
 from ..models.ensemble import Ensemble
 from ..nests.family import Family
-from ..nests.frame import STAGES, frame_of
 from ..nests.members import family_of_members
 from ..nests.nest import Nest, Place, finest
+from ..nests.parts import STAGES, frame_of
 from ..stepping.explicit import TimeStepper
 from ..stepping.stability import limits
 from . import Draft, member_drafts

@@ -46,7 +46,7 @@ from .sections import (
     is_evaluated_whole,
     on_grid,
 )
-from .series import RecordFile, SolitarySection, TideSection, number_or_series
+from .series import SeriesSection, number_or_series
 from .toml import Mistake
 
 if TYPE_CHECKING:
@@ -78,10 +78,8 @@ class PartSection(Section):
         found = []
         for name in control_names(self.part):
             value = getattr(self, name, None)
-            if isinstance(value, (TideSection, SolitarySection)):
-                found += [f"{name}.{key}" for key in value.controls()]
-            else:
-                found += [name, f"{name}.values"] if isinstance(value, RecordFile) else [name]
+            keys = value.controls() if isinstance(value, SeriesSection) else [""]
+            found += [f"{name}.{key}" if key else name for key in keys]
         return found
 
     def build(self, on: Surroundings = NOWHERE) -> Any:

@@ -30,7 +30,9 @@ type = "air_pressure"
 pressure = {formula = "101325 + 200 * exp(-((x - 30 * t) / (50 * km))^2)", every = "1 min"}   # t in seconds
 """
 
+import dataclasses
 import functools
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -58,9 +60,7 @@ from .sections import (
     InputFiles,
     Names,
     NonNegativeSeconds,
-    PositiveMetres,
     PositiveSeconds,
-    Seconds,
     Surroundings,
     along_sides,
     evaluated,
@@ -86,6 +86,10 @@ class SeriesSection(Section):
     def check(self) -> None:
         if self.reference is not None and not self.inverse_barometer:
             raise ValueError("reference belongs to inverse_barometer = true, which is missing; give both, or neither")
+
+    def controls(self) -> list[str]:
+        """What may be a control of an adjoint: names of parts of the value, and "" for the value itself."""
+        return [""]
 
     def records(self, on: Surroundings) -> RecordsInTime | None:
         """The fields in time that the table describes; None if it describes something else."""
@@ -139,7 +143,6 @@ class TideSection(SeriesSection):
             raise ValueError("constituents is empty; name some, or give an atlas")
 
     def controls(self) -> list[str]:
-        """The amplitudes and phases of a tide, which may be controls of an adjoint."""
         names = [*self.constituents, *(name for name in self.of_atlas() if name not in self.constituents)]
         level = ["level"] if getattr(self, "level", None) is not None else []
         return [f"{part}.{name}" for part in ("amplitude", "phase") for name in names] + level
@@ -252,7 +255,7 @@ class FormulaSection(SeriesSection):
         self.records(on).check(on.grid, name, numbers_of(owner.part)[name], on.until)
 
 
-WAVES = ("solitary", "cnoidal")
+WAVES: dict[str, Any] = {"solitary": SolitaryWave, "cnoidal": CnoidalWave}
 
 
 class RecordPatch(Section):
@@ -275,6 +278,9 @@ class RecordFile(SeriesSection):
     units: str | None = None  # of fields, where the file does not give them; they must be the parameter's
     missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
     patches: tuple[RecordPatch, ...] = ()  # of fields: finer ones over parts of them, the first before the others
+
+    def controls(self) -> list[str]:
+        return ["", "values"]
 
     def records(self, on: Surroundings) -> FileRecords | None:
         variable: Any = self.variable
@@ -317,8 +323,18 @@ class RecordFile(SeriesSection):
             )
 
 
-class _Wave(SeriesSection):
+class WaveSection(SeriesSection):
+    """A wave, with the parameters of its class as keys."""
+
+    tag: ClassVar[str] = "wave"
     of: ClassVar[Any]
+
+    wave: Annotated[str, Choice(tuple(WAVES))]
+
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        """Whether the table names this wave; an unknown one is read as the first, which refuses it."""
+        return "wave" in table and WAVES.get(str(table["wave"]), SolitaryWave) is cls.of
 
     def check(self) -> None:
         super().check()
@@ -326,6 +342,9 @@ class _Wave(SeriesSection):
             self.build()
         except SwmodelError as error:
             raise ValueError(str(error)) from None
+
+    def controls(self) -> list[str]:
+        return ["height" if self.of is SolitaryWave else ""]
 
     def series(self, name: str, owner: Any, on: Surroundings) -> SolitaryWave | CnoidalWave:
         return self.build(on.gravity)
@@ -336,38 +355,13 @@ class _Wave(SeriesSection):
         return self.of(**own, gravity=gravity)
 
 
-class SolitarySection(_Wave):
-    """A solitary wave."""
-
-    tag: ClassVar[str] = "solitary"
-    of: ClassVar = SolitaryWave
-    marked_by: ClassVar = ("wave",)
-
-    wave: Annotated[str, Choice(WAVES)]
-    height: PositiveMetres  # of the crest
-    depth: PositiveMetres  # of the water at rest
-    peak: Seconds  # when the crest comes in
-
-    def controls(self) -> list[str]:
-        """What may be a control of an adjoint."""
-        return ["height"]
-
-
-class CnoidalSection(_Wave):
-    """A train of cnoidal waves."""
-
-    tag: ClassVar[str] = "cnoidal"
-    of: ClassVar = CnoidalWave
-
-    wave: Literal["cnoidal"]
-    height: PositiveMetres  # from trough to crest
-    depth: PositiveMetres  # of the water at rest
-    period: PositiveSeconds  # of the waves
-    ramp: NonNegativeSeconds = 0.0  # over which they are switched on
-
-    @classmethod
-    def fits(cls, table: Mapping[str, Any]) -> bool:
-        return table.get("wave") == "cnoidal"
+@functools.cache
+def _wave_section(cls):
+    """The section of a wave, whose gravity is the model's."""
+    fields = [field for field in dataclasses.fields(cls) if field.name != "gravity"]
+    keys = {field.name: Annotated[float, field.metadata["rule"].of_files()] for field in fields}
+    defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+    return type(f"{cls.__name__}Section", (WaveSection,), {"of": cls, "__annotations__": keys, **defaults})
 
 
 def _of_one_kind(elevation, value):
@@ -391,5 +385,5 @@ def number_or_series(plain: Any, unit: str, elevation: bool) -> Any:
     """The annotation of a key that is `plain`, or a tide, a record, a formula in time or, of an `elevation`, a wave."""
     kinds = plain | tide_section(unit) | RecordFile | FormulaSection
     if elevation:
-        kinds = kinds | BarometerSection | CnoidalSection | SolitarySection
+        kinds = functools.reduce(operator.or_, map(_wave_section, WAVES.values()), kinds | BarometerSection)
     return Annotated[kinds, Before(functools.partial(_of_one_kind, elevation))]

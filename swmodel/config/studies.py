@@ -8,11 +8,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..adjoint import Nested, Problem
 from ..adjoint.assimilation.priors import Setting, joined
 from ..adjoint.controls.transforms import Transformed
+from ..adjoint.core.schedules import Nested
 from ..adjoint.costs.costs import Cost, tile_cost
 from ..adjoint.costs.readers import grids_of, on_outermost
+from ..adjoint.problem import Problem
 from ..errors import ConfigError
 from ..fields.parameters import Number
 from ..fields.state import State

@@ -32,9 +32,8 @@ from ..grids.geometry import TileGeometry
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, Sides
 from ..stencils.native import paste, read_strips
 from .clock import Time
-from .jacobi import modes_of
 from .layer import transports
-from .layers import Layers
+from .layers import Layers, modes_of
 
 if TYPE_CHECKING:
     from .system import System

@@ -13,7 +13,7 @@ Vries (1895), doi:10.1080/14786449508620739; Dean and Dalrymple (1991), Water Wa
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Self
 
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ import numpy as np
 from ..defaults import GRAVITY
 from ..dynamics.clock import Moments, Time
 from ..dynamics.domain import Domain
-from ..dynamics.terms import TiledPart, TimeVarying
+from ..dynamics.terms import TimeVarying
 from ..errors import ConfigError
 from ..fields.field import Value
 from ..fields.parameters import Number, check_fields, declared
@@ -135,15 +135,6 @@ class Table(TimeVarying):
         weight = jnp.clip((middle - points[:-1]) / (points[1:] - points[:-1]), 0.0, 1.0)
         lines = jnp.sum(length * (values[:-1] + weight * (values[1:] - values[:-1])))
         return within[0] * values[0] + lines + (1.0 - within[-1]) * values[-1]
-
-
-def check_records(parts: Iterable[TiledPart], end: float, dt: float = 0.0) -> None:
-    """Raise ConfigError if a Record or a track of some parts of a model does not cover a run until `end` [s].
-
-    A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
-    """
-    for part in parts:
-        part.check_covers(end, 0.5 * dt + 1e-6 * end)
 
 
 _METRES = Number(None, "m", above=0.0)

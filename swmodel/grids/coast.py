@@ -22,8 +22,8 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..runtime.formats import check_format
 from .axes import check_file
-from .gdal import REMEDY, library
 from .grid import Grid
+from .rasters import REMEDY, library
 from .windows import Blocks, GridValues, cached
 
 WORDS = "a shapefile or GeoJSON file of polygons"

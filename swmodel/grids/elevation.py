@@ -14,9 +14,8 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
 from .coast import kind_of_mask, land_mask_of
-from .gdal import OTHER_LENGTHS
 from .grid import Grid
-from .rasters import open_raster
+from .rasters import OTHER_LENGTHS, open_raster
 from .stored import StoredField, open_stored
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from .names import named_series, one_or_more
+from .parts import named_series, one_or_more
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater

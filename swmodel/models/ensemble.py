@@ -26,7 +26,7 @@ from ..runtime import memory
 from ..stepping.explicit import TimeStepper
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 from .display import as_html, as_text, map_of_depth, rows_of_model
-from .names import named_series
+from .parts import named_series
 from .shallow_water import ShallowWater
 
 MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)

@@ -26,7 +26,6 @@ from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
 from ..fields.variables import PROGNOSTIC
 from ..forcing.records import check_coverage
-from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
 from ..grids.grid import Grid
 from ..grids.levees import Levee
@@ -40,9 +39,18 @@ from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .engine import kind_of_loop, narrowest_halo
-from .initial_flow import ending_at_shores, with_memory_of_sides
-from .intervals import CurrentWindows, coverage_of, next_record, read_ends
-from .names import named, named_origins, named_series, on_tiles, one_or_more
+from .initial import ending_at_shores, with_memory_of_sides
+from .parts import (
+    CurrentWindows,
+    coverage_of,
+    named,
+    named_origins,
+    named_series,
+    next_record,
+    on_tiles,
+    one_or_more,
+    read_ends,
+)
 
 CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 
@@ -295,7 +303,8 @@ class ShallowWater(Model):
 
     def check_records(self, end: float, dt: float = 0.0) -> None:
         """Raise SwmodelError if a record of a wave, a track or a file does not cover a run until `end` [s]."""
-        check_records(self.system.parts, end, dt)
+        for part in self.system.parts:
+            part.check_covers(end, 0.5 * dt + 1e-6 * end)  # a run ends at the step that is nearest to `end`
         check_coverage(named_series(self), end, dt)
 
     def check_files(self, end: float) -> None:

@@ -16,22 +16,23 @@ from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State, replaced
 from ..grids.grid import Grid
 from ..grids.topography import topography
-from ..models.names import one_or_more
+from ..models.parts import one_or_more
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .edges import counted
-from .frame import STAGES, frame_of
 from .interpolation import blended, depth_of, difference, warn_of_difference
 from .nest import Nest, finest
 from .parts import (
     SHARED,
+    STAGES,
     check_arrays,
     check_options,
     check_tracers,
     forcing_in,
+    frame_of,
     in_nest,
     is_of_cells,
     levees_in,

@@ -9,7 +9,6 @@ statistics   fields of products: means, harmonic constants and others; drifters;
 seafloor     files of elevations, before they are read
 gis          GeoTIFF and GeoJSON of floods and other fields
 gauges       series against observed ones, and their scores
-tides        harmonic constants of gauges
 series       modelled and observed series, and the table of scores, without figures
 overview     one page of a tsunami, or of a basin's circulation
 animate      mp4 or GIF of a field
@@ -21,33 +20,26 @@ pages        one HTML page of a run
 cli          `plot`, which chooses among them by the content of the files
 """
 
-import importlib
-import pkgutil
 from typing import Any
 
 from ..errors import PlotError
-
-__all__ = ["KINDS", "PlotError", "bathymetry", "export", "marks", "open_output", "plot", "report", "score_table"]
+from ..runtime.lazy import loaded_when_used
 
 _HOMES = {
-    "KINDS": "cli",
-    "bathymetry": "seafloor",
-    "export": "gis",
-    "marks": "series",
-    "open_output": "files",
-    "plot": "cli",
-    "report": "pages",
-    "score_table": "series",
+    "cli": ("KINDS", "plot"),
+    "files": ("open_output",),
+    "gis": ("export",),
+    "pages": ("report",),
+    "seafloor": ("bathymetry",),
+    "series": ("marks", "score_table"),
 }
+_load, __all__ = loaded_when_used(__name__, _HOMES, with_modules=True)
+__all__ += ["PlotError"]
 
 
 def __getattr__(name: str) -> Any:
     """The modules of this package, and their functions, are loaded when they are first used."""
-    modules = [module.name for module in pkgutil.iter_modules(__path__)]
-    if name not in (*modules, *_HOMES):
-        raise AttributeError(f"postprocess has no {name!r}; it has {', '.join((*modules, *__all__))}.")
     try:
-        module = importlib.import_module(f".{_HOMES.get(name, name)}", __name__)
+        return _load(name)
     except ModuleNotFoundError as error:
         raise PlotError(f"{name}: no {error.name} here; `pip install {error.name}` installs it.") from error
-    return getattr(module, name) if name in _HOMES else module

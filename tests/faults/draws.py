@@ -56,7 +56,7 @@ SIZES = {
     "": 0.05, "m": 0.2, "m s-1": 0.1, "s": 600.0, "s-1": 1e-4, "m-1 s-1": 2e-11, "m2 s-1": 50.0, "m4 s-1": 1e9,
     "s m-1/3": 0.05, "N m-2": 0.1, "Pa": 300.0, "degree": 90.0, "m s-2": 1e-5, "kg m-3": 1e3, "m3 s-1": 100.0,
     "Wind.x": 10.0, "Wind.y": 10.0, "GaussianBump.radius": 30e3, "RandomVortices.length": 80e3,
-    "SolitarySection.depth": DEPTH, "CnoidalSection.depth": DEPTH, "CnoidalSection.period": 300.0,
+    "SolitaryWaveSection.depth": DEPTH, "CnoidalWaveSection.depth": DEPTH, "CnoidalWaveSection.period": 300.0,
 }  # fmt: skip
 SIGNED = ("m s-1", "N m-2", "degree")  # units of numbers that may be negative
 ON_SPHERE = ("cyclone", "tidal_potential", "wind_file")  # forcings that a plane does not have
@@ -94,10 +94,12 @@ VALUES = {
         (101000.0, "101000 + 500 * sin(PHASE)", {"formula": "101000 + 500 * sin(PHASE + t / 300)"})
     ),
     "Cyclone.ambient_pressure": st.sampled_from((101500.0, 102000.0)),
+    "SolitaryWaveSection.wave": st.just("solitary"),
+    "CnoidalWaveSection.wave": st.just("cnoidal"),
     **{f"{name}.reference": st.just(101325.0) for name in ("BarometerSection", "TideSection")},
     "TidalPotential.constituents": st.sampled_from((["M2"], ["K1", "O1"], ["M2", "S2", "Q1"])),
 }
-SERIES = ("Tide", "RecordFile", "FormulaSection", "SolitarySection", "CnoidalSection")
+SERIES = ("Tide", "RecordFile", "FormulaSection", "SolitaryWaveSection", "CnoidalWaveSection")
 VALUES |= {f"{name}.{key}": None for name in SERIES for key in ("inverse_barometer", "reference")}  # refused by most
 NX, NY = 19, 9  # of all grids, so that draws share programs; two tiles have different shapes
 ANOTHER = {"track.csv": "track2.csv", "series.csv": "series2.csv"}  # {a file: one that other members may have}

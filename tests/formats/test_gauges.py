@@ -10,8 +10,7 @@ import pytest
 from swmodel.adjoint import records_in
 from swmodel.adjoint.assimilation.observations import gauge_records
 from swmodel.errors import DataError
-from swmodel.observed.folder import read_folder, read_gauge
-from swmodel.observed.steps import Steps
+from swmodel.observed.folder import Steps, read_folder, read_gauge
 from swmodel.postprocess.series import read_observations
 from tests.formats import example
 

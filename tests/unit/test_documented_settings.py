@@ -15,7 +15,7 @@ from swmodel.config import read
 from swmodel.config.assembly import assemble, model_of
 from swmodel.config.toml import dump
 from swmodel.errors import ConfigError
-from swmodel.observed.steps import FILE, steps_in
+from swmodel.observed.folder import FILE, steps_in
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ROOT / "docs" / "guide" / "own_parts.md"

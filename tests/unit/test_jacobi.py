@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel.dynamics.jacobi import modes_of
+from swmodel.dynamics.layers import modes_of
 from swmodel.dynamics.vertical_modes import modes
 from swmodel.runtime.compilation import jit
 

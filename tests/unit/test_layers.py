@@ -88,7 +88,8 @@ def test_no_module_asks_for_the_class_of_a_part_but_its_own():
     """Neither by isinstance nor by the class's name: a part of a user's own would be treated as another one."""
     parts = concrete_parts()
     assert len(parts) > 15
-    for name, file in ((name, file) for name, file in MODULES.items() if name != "__init__"):
+    tables_of_names = ("__init__", "adjoint")  # in which a package has all names that it offers
+    for name, file in ((name, file) for name, file in MODULES.items() if name not in tables_of_names):
         for node in ast.walk(parsed(name)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
                 named = {x.id for x in ast.walk(node.args[1]) if isinstance(x, ast.Name)} & set(parts)

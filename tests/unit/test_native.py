@@ -9,7 +9,7 @@ import pytest
 
 from swmodel.fields.field import Field, mean_xy
 from swmodel.nests.interpolation import weights_of
-from swmodel.parallel.fft import packing
+from swmodel.parallel.fft import transposition
 from swmodel.stencils import native
 from swmodel.stencils.expressions import Layout, Source, stored
 from swmodel.stencils.native import add_strips, cut, depends_on, empty, paste, push_slot, read_slot, read_strips
@@ -320,14 +320,14 @@ def numbers(shape, dtype=float, seed=0):
 
 def operations(shape, ranks, block, across):
     """(native, plain, shape of the operand, options) of the four."""
-    whole = packing._split_shape(shape, ranks, block, across)
+    whole = transposition._split_shape(shape, ranks, block, across)
     rows = tuple(shape[-3 if across else -2] - (k > 0) for k in range(ranks))
     joined = (*whole[1:-1], sum(rows))
     return [
-        (packing._split, packing._split_plainly, shape, {"ranks": ranks, "block": block, "across": across}),
-        (packing._split_back, packing._split_back_plainly, whole, {"width": shape[-1], "across": across}),
-        (packing._join, packing._join_plainly, whole, {"rows": rows}),
-        (packing._join_back, packing._join_back_plainly, joined, {"rows": rows}),
+        (transposition._split, transposition._split_plainly, shape, {"ranks": ranks, "block": block, "across": across}),
+        (transposition._split_back, transposition._split_back_plainly, whole, {"width": shape[-1], "across": across}),
+        (transposition._join, transposition._join_plainly, whole, {"rows": rows}),
+        (transposition._join_back, transposition._join_back_plainly, joined, {"rows": rows}),
     ]
 
 

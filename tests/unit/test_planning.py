@@ -10,8 +10,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.core.schedules import Needs
-from swmodel.adjoint.planning import measure_gradient, segments
-from swmodel.cli.planning import files_of, ranks_of
+from swmodel.cli.planning import files_of, measure_gradient, ranks_of, segments
 from swmodel.config import scenario
 from swmodel.elliptic import ConjugateGradients
 from swmodel.errors import ConfigError

@@ -181,6 +181,7 @@ def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
     [
         ('"solitary", height = 6, depth = 5', "a wave of 6 m breaks in water of 5 m; give a height of 4.17 m or less"),
         ('"sech", height = 0.1, depth = 1', "elevation.wave: 'sech' is unknown; known are cnoidal, solitary"),
+        ('"cnoidal", height = 0.1, depth = 1', "elevation.peak: unknown key"),
     ],
 )
 def test_what_breaks_or_is_no_wave_is_refused_with_its_place(wave, said):

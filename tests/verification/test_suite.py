@@ -6,8 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from swmodel.cli.verify import verify_cases
-from swmodel.postprocess.pages.verification import verification_page
+from swmodel.cli.verify import verification_page, verify_cases
 from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, sphere, verify
 from swmodel.verification.suite import marks_named
 

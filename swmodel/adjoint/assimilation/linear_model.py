@@ -18,7 +18,7 @@ from ...dynamics.clock import Time
 from ...errors import ConfigError
 from ...fields.state import replace
 from ...fields.variables import PROGNOSTIC
-from ...models.initial_flow import with_memory_of_other_flow
+from ...models.initial import with_memory_of_other_flow
 from ...nests.family import Family
 from ...nests.steps import FamilySystem
 from ...parallel.communicator import Communicator

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from ...dynamics.clock import Time
 from ...fields.state import pytree
-from ...models.initial_flow import with_memory_of_other_flow
+from ...models.initial import with_memory_of_other_flow
 from ...nests.steps import FamilySystem
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit

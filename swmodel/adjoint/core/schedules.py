@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError
-from ...models.intervals import intervals
+from ...models.parts import intervals
 from .checkpointing import even_lengths
 from .leaves import Tiers
 from .programs import Programs

@@ -1,7 +1,7 @@
 """What runs compute of their states: each product is one file, and one declaration.
 
     base.py                                      Product, the Sample of the state that it reads, and its netCDF file
-    snapshots.py, gauges.py, spectra.py          records in time
+    snapshots.py, gauges.py                      records in time: of fields and spectra, and at gauges
     drifters.py                                  particles that move with the flow, and records of their places
     and the others                               fields that are accumulated on the device
 

@@ -1,4 +1,4 @@
-"""Fields of the state at regular times, put together from the tiles of all ranks.
+"""Fields and spectra of the state at regular times, put together from the tiles of all ranks.
 
 Snapshots of every few steps stay on the device until a chunk of steps is complete. If each snapshot ended a chunk, the
 time between two chunks, which is that of several steps, would be spent on each.
@@ -9,18 +9,20 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...diagnostics import derived as diagnostics
+from ...diagnostics.spectra import Spectra
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.field import Count
 from ...fields.state import State, pytree, static
+from ...grids.grid import Grid
 from ...models.ensemble import Ensemble
 from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
@@ -28,9 +30,10 @@ from ...stencils.native import push_slot
 from ...stepping.loop import step_loop
 from ...stepping.members import Members, per_member
 from ...stepping.steps import History
-from .. import Claim, metadata
+from .. import Claim, definitions, metadata
 from ..metadata import Attribute, Compression, rows_of, static_fields
 from ..netcdf import FieldFile, GridPart, has_zstd
+from ..records import Opening, RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import MakeSample
 
@@ -39,6 +42,7 @@ MOST_RECORDS = 12  # that wait on the device: a run that is killed loses them
 MOST_BYTES = 64_000_000  # of gathered snapshots, which one process holds to write them
 COMPRESSIONS: dict[str, Compression] = {"zlib": 1, "zstd": "zstd", "none": 0}
 AUTO = "auto"  # zstd where the netCDF library has it, else zlib
+COMMENT = "summed over rings of |k| and divided by their width: the sum times the width is the domain's mean"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,3 +296,73 @@ class FieldOutput(SnapshotOutput):
     ) -> list:
         fields = Fields.of(simulation, self.variables)
         return [_diagnose.lower(dynamics, simulation.stepper, packed, jnp.int32(0), fields)]
+
+
+class SpectraFile(RecordFile):
+    """Spectra and their transfers along time.
+
+    Args:
+        path: the path of the file, or a Claim of it.
+        spectra: the Spectra, whose rings and names the file has.
+        grid: the Grid.
+        opening: the other arguments, those of Opening.
+
+    Raises:
+        DataError, SwmodelError: as RecordFile.
+    """
+
+    def __init__(self, path: str | Path | Claim, spectra: Spectra, grid: Grid, **opening: Unpack[Opening]) -> None:
+        self._names, self._rings = spectra.names, spectra.wavenumber.size
+
+        def define(dataset):
+            _define_rings(dataset, spectra)
+            for name in spectra.names:
+                _define_spectrum(dataset, name, spectra.about(name))
+
+        given = opening.get("attributes") or {}
+        comment = "; ".join(map(str, filter(None, [COMMENT, given.get("comment")])))
+        opening["attributes"] = {**given, "comment": comment}
+        about = {"title": "Shallow-water model spectra", "stored_as": "float64"}
+        super().__init__(path, grid, define, about, points=True, **opening)
+
+    def append(self, seconds: float, record: Mapping[str, np.ndarray]) -> None:
+        """Write one record: {name: (rings,)}, of an ensemble (members, rings), at `seconds` [s]."""
+        shape = (1, *self._members, self._rings)
+        values = {name: np.asarray(record[name], float).reshape(shape) for name in self._names}
+        self.write(np.array([seconds], float), values)
+
+
+def _define_rings(dataset, spectra):
+    dataset.createDimension("wavenumber", spectra.wavenumber.size)
+    dataset.createDimension("bnds", 2)
+    attributes = {
+        "long_name": "isotropic angular wavenumber",
+        "units": "rad m-1",
+        "bounds": "wavenumber_bnds",
+        "ring_width": np.float64(spectra.width),
+        "largest_resolved_in_all_directions": np.float64(spectra.largest),
+    }
+    definitions.define(dataset, "wavenumber", ("wavenumber",), attributes, spectra.wavenumber)
+    definitions.define(dataset, "wavenumber_bnds", ("wavenumber", "bnds"), {}, spectra.bounds)
+
+
+def _define_spectrum(dataset, name, attributes):
+    dimensions, sizes, more = definitions.members_in(dataset)
+    attributes = {**attributes, "cell_methods": "area: mean time: point", **more}
+    dimensions, chunks = ("time", *dimensions, "wavenumber"), (1, *sizes, len(dataset.dimensions["wavenumber"]))
+    definitions.define(dataset, name, dimensions, attributes, dtype="f8", chunks=chunks, compression=1)
+
+
+class SpectraOutput(SnapshotOutput):
+    """Snapshots of spectra and their transfers."""
+
+    def __init__(self, path: str | Path, spectra: Spectra, every: float | None) -> None:
+        self.path, self.spectra, self.every = Path(path), spectra, every
+
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
+        self.file = SpectraFile(claim, self.spectra, simulation.model.grid, **self.how_to_open(simulation, attributes))
+
+    def write(self, simulation: AbstractSimulation) -> None:
+        seconds = simulation.time
+        spectra = self.spectra.of(simulation.state, halo=simulation.halo, step=simulation.step, dt=simulation.dt)
+        self.submit(lambda: self.file.append(seconds, spectra), sum(array.nbytes for array in spectra.values()))
