@@ -46,6 +46,11 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+def pytest_sessionfinish():
+    """What is left ends with the process: pytest and Python would look through millions of objects several times."""
+    gc.freeze()
+
+
 def pytest_configure(config):
     if launchers.launched_ranks() > 1:
         world = launch.load_mpi().COMM_WORLD

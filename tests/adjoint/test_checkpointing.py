@@ -41,6 +41,15 @@ def test_all_checkpoints_give_the_same_gradient(checkpoints, all_stored):
     assert_equal(cases.problem().with_checkpoints(checkpoints).value_and_gradient(), all_stored)
 
 
+def test_the_gradient_in_records_of_time_is_that_of_the_tangent(all_stored):
+    (J, gradient), problem = all_stored, cases.problem()
+    direction = cases.along(problem.values)
+    again, slope = problem.tangent(problem.values, direction)
+    assert again == pytest.approx(J, rel=1e-14)
+    assert adjoint.dot(gradient, direction, problem.communicator) == pytest.approx(slope, rel=1e-12)
+    assert np.abs(gradient["forcing.0.x"][1]).max() > 0 and np.abs(gradient["forcing.0.x"][3]).max() > 0
+
+
 def assert_equal(found, expected):
     """Assert that two pairs (cost, gradient) are equal to rounding."""
     assert math.isclose(found[0], expected[0], rel_tol=1e-14)

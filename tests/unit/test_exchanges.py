@@ -38,13 +38,17 @@ def levels(model, west, east):
 def passed(gate, west, east, dt=1.0, time=0):
     """V of one step [m3] between levels west and east."""
     model = ponds(gate)
-    system = model.dynamics(sw.AB2(dt)).prepare()
     before = levels(model, west, east)
-    after = with_exchanges(system, before, Time(time, 0.0, jnp.asarray(dt), dt))
+    after = _after(model.dynamics(sw.AB2(dt)), before, Time(time, 0.0, jnp.asarray(dt), dt))
     change = AREA * np.asarray(after.eta - before.eta)
     assert abs(change.sum()) <= 1e-12 * abs(change).sum()
     assert np.count_nonzero(change) in (0, 2)
     return change[1, 5]
+
+
+@jit
+def _after(dynamics, state, time):
+    return with_exchanges(dynamics.prepare(), state, time)
 
 
 def volume(law, west, east):

@@ -147,9 +147,15 @@ def test_the_filter_is_linear_and_differentiable_and_takes_records():
     a, b = (jnp.asarray(rng.normal(size=OCEAN.shape)) for _ in range(2))
     smooth = filter_of(OCEAN, varied_depth(OCEAN))
     np.testing.assert_allclose(smooth(2 * a - b), 2 * smooth(a) - smooth(b), atol=1e-13)
-    value, pull_back = jax.vjp(smooth, a)
-    np.testing.assert_allclose(jnp.vdot(b, jax.jvp(smooth, (a,), (a,))[1]), jnp.vdot(pull_back(b)[0], a), rtol=1e-12)
-    np.testing.assert_allclose(smooth(jnp.stack([a, b])), jnp.stack([value, smooth(b)]), atol=1e-14)
+
+    @jax.jit
+    def products(a, b):
+        value, pull_back = jax.vjp(smooth, a)
+        return value, jnp.vdot(b, jax.jvp(smooth, (a,), (a,))[1]), jnp.vdot(pull_back(b)[0], a)
+
+    value, forward, backward = products(a, b)
+    np.testing.assert_allclose(forward, backward, rtol=1e-12)
+    np.testing.assert_allclose(smooth(jnp.stack([a, b])), np.stack([value, smooth(b)]), atol=1e-14)
 
 
 def test_float32_stays_float32():

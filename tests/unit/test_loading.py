@@ -1,6 +1,7 @@
 """Self-attraction and loading by spherical harmonics: the transform, its factors, and when it is computed."""
 
-import jax.numpy as jnp
+import functools
+
 import numpy as np
 import pytest
 
@@ -8,6 +9,7 @@ import swmodel as sw
 from swmodel.defaults import GRAVITY, WATER_DENSITY
 from swmodel.errors import ConfigError
 from swmodel.forcing.loading import harmonics_of, load_factor
+from swmodel.runtime.compilation import jit
 
 GLOBE = sw.SphericalGrid(24, 16, (-180.0, 180.0), (-78.0, 82.0))
 DEPTH = np.where(np.random.default_rng(2).random(GLOBE.shape) < 0.15, 0.0, 3000.0)
@@ -20,8 +22,12 @@ def ocean(grid=GLOBE, depth=DEPTH, degree=8, every=900.0, **options):
 
 
 def convolved(model, eta):
-    dynamics = model.dynamics(sw.ForwardBackward(300.0))
-    return np.asarray(dynamics.terms[0].convolved(jnp.asarray(eta), model.communicator))
+    return np.asarray(_convolved(model.dynamics(sw.ForwardBackward(300.0)), eta, model.communicator))
+
+
+@functools.partial(jit, static_argnums=2)
+def _convolved(dynamics, eta, communicator):
+    return dynamics.terms[0].convolved(eta, communicator)
 
 
 def test_harmonics_are_orthonormal_on_the_sphere():

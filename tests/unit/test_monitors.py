@@ -1,6 +1,5 @@
 """The monitors of every step: gauges, maxima and arrivals, and the validity of the state."""
 
-import functools
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ from swmodel.output.products.gauges import Gauges, depth_at
 from swmodel.output.products.maxima import Maxima
 from swmodel.output.schedule import nearest_steps
 from swmodel.parallel import Decomposition, SerialCommunicator
+from swmodel.runtime.compilation import jit
 from swmodel.simulation.program import Health
 from tests.selection import later
 
@@ -26,8 +26,12 @@ PLANE = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 
 
 def read(model, points, function):
-    eta = function(*model.grid.coordinates("h")) * model.wet
-    return np.asarray(Gauges.at(points, model).read(jnp.asarray(eta)))
+    return readings(Gauges.at(points, model), function(*model.grid.coordinates("h")) * model.wet)
+
+
+@jit
+def readings(gauges, eta):
+    return gauges.read(eta)
 
 
 def test_gauges_are_exact_for_linear_elevations():
@@ -60,7 +64,7 @@ def test_gauges_beside_a_moving_shore_take_the_cells_on_their_side_of_it():
     slope = lambda x, y: 50.0 - x / 800.0  # the shore lies between the cells at 3.5e4 and 4.5e4 m  # noqa: E731
     model = sw.ShallowWater(PLANE, slope, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(1e-3))
     points = {"sea": (3.9e4, 2.9e4), "land": (4.1e4, 2.9e4), "hill": (5.2e4, 2.9e4)}
-    level = np.asarray(Gauges.at(points, model).read(model.at_rest().eta))
+    level = readings(Gauges.at(points, model), model.at_rest().eta)
     np.testing.assert_allclose(level, [0.0, 6.25, 15.0], rtol=1e-6)
     np.testing.assert_allclose(depth_at(points, model), [6.25, -6.25, -15.0], rtol=1e-6)
 
@@ -90,8 +94,8 @@ def test_every_tile_has_its_share_of_a_gauge():
         part = sw.ShallowWater(PLANE, 100.0, communicator=SerialCommunicator())
         part.communicator.rank, part.decomposition = rank, Decomposition((6, 8), (2, 3))
         tile = part.tile
-        total = total + np.asarray(Gauges.at(points, part).read(jnp.asarray(eta[tile.slices])))
-    np.testing.assert_allclose(total, np.asarray(Gauges.at(points, whole).read(jnp.asarray(eta))), rtol=1e-14)
+        total = total + np.asarray(readings(Gauges.at(points, part), eta[tile.slices]))
+    np.testing.assert_allclose(total, readings(Gauges.at(points, whole), eta), rtol=1e-14)
 
 
 def test_all_gauges_that_cannot_be_are_named_at_once():
@@ -162,11 +166,15 @@ def found_by(maxima, series, begin=0, *bed):
     """What maxima have found in the elevations of one step after another; `bed` as in `sample`."""
     ny, nx = np.shape(series[0])
     model = sw.ShallowWater(sw.CartesianGrid(nx, ny, (0, nx), (0, ny)), 1.0)
-    first, *others = (model.state(eta=np.array(eta)) for eta in series)
-    carry = maxima.start(first, begin, *bed[:1])
-    for step, state in enumerate(others, start=begin + 1):
-        carry = maxima.add(carry, sample(state, step, *bed))
-    return carry
+
+    @jit
+    def found(first, *others):
+        carry = maxima.start(first, begin, *bed[:1])
+        for step, state in enumerate(others, start=begin + 1):
+            carry = maxima.add(carry, sample(state, step, *bed))
+        return carry
+
+    return found(*(model.state(eta=np.array(eta)) for eta in series))
 
 
 def test_maxima_and_arrivals_count_the_first_state_and_every_step():
@@ -205,10 +213,15 @@ def tiles(model):
     return model.interval(1, 0, 1.0)
 
 
+@jit
+def assessed(monitor, carry, dynamics, state, rise, step):
+    return monitor.assess(carry, lambda: state, dynamics, lambda: rise, step)
+
+
 def health(model, dt=1.0, **fields):
     monitor = Health.of(model, dt)
     state = model.at_rest().replace(**{name: jnp.asarray(x) for name, x in fields.items()})  # NaN, too
-    found = monitor.assess(monitor.start(), lambda: state, tiles(model), lambda: None, jnp.int32(20))
+    found = assessed(monitor, monitor.start(), tiles(model), state, None, jnp.int32(20))
     return [np.asarray(x).item() for x in found]
 
 
@@ -252,8 +265,7 @@ def test_the_first_invalid_step_is_reported():
     monitor = Health.of(model, 1.0)
     carry = monitor.start()
     for step, fields in ((20, {}), (40, {"eta": at(1, 2, -9.8)}), (60, {"u": at(0, 0, 9e9)})):
-        get_state = functools.partial(model.state, **fields)
-        carry = monitor.assess(carry, get_state, tiles(model), lambda: None, jnp.int32(step))
+        carry = assessed(monitor, carry, tiles(model), model.state(**fields), None, jnp.int32(step))
     assert [x.item() for x in carry[:2]] == [40, 10]
 
 
@@ -261,5 +273,5 @@ def test_a_sea_floor_that_rises_thins_the_water():
     model = sw.ShallowWater(PLANE, 10.0)
     monitor = Health.of(model, 1.0)
     rise = jnp.asarray(at(1, 2, 9.5))
-    carry = monitor.assess(monitor.start(), model.at_rest, tiles(model), lambda: rise, jnp.int32(10))
+    carry = assessed(monitor, monitor.start(), tiles(model), model.at_rest(), rise, jnp.int32(10))
     assert carry[0].item() == 10 and carry[2].item() == pytest.approx(0.5)

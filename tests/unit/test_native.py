@@ -63,31 +63,47 @@ def test_strips_go_where_they_belong_and_come_out_again(count, compiler, monkeyp
 
 
 def whole(x):
-    return jnp.rint(8.0 * x)
+    return np.rint(8.0 * np.asarray(x))
+
+
+def pulled(function, weights, *at):
+    """(the function's results, what comes back of `weights`), in one program."""
+
+    @jax.jit
+    def both(weights, *at):
+        results, pull = jax.vjp(function, *at)
+        return results, pull(weights)
+
+    return both(weights, *at)
 
 
 @pytest.mark.parametrize("write, take", [(paste, cut), (add_strips, read_strips)], ids=["paste, cut", "add, read"])
 def test_writing_and_taking_strips_are_each_others_transpose(write, take):
     """To the last bit: sums of products of whole numbers are exact in any order."""
     arrays, strips = jax.tree.map(whole, arrays_and_strips(2))
-    pasted, pull = jax.vjp(lambda a, s: write(a, s, PLACES), arrays, strips)
     weights = [whole(random(30 + k, NY, NX)) for k in range(2)]
+    pasted, back = pulled(lambda a, s: write(a, s, PLACES), weights, arrays, strips)
     left = sum(jnp.vdot(x, w) for x, w in zip(pasted, weights))
-    right = sum(jnp.vdot(x, y) for x, y in zip(*map(jax.tree.leaves, ((arrays, strips), pull(weights)))))
+    right = sum(jnp.vdot(x, y) for x, y in zip(*map(jax.tree.leaves, ((arrays, strips), back))))
     assert float(left) == float(right) != 0.0
-    taken, pull = jax.vjp(lambda a: take(a, PLACES, SHAPES), arrays)
-    weights = jax.tree.map(lambda x: whole(jnp.cos(x)), taken)
+    weights = jax.tree.map(lambda x: whole(jnp.cos(x)), take(arrays, PLACES, SHAPES))
+    taken, back = pulled(lambda a: take(a, PLACES, SHAPES), weights, arrays)
     left = sum(jnp.vdot(x, w) for x, w in zip(*map(jax.tree.leaves, (taken, weights))))
-    right = sum(jnp.vdot(x, y) for x, y in zip(arrays, *pull(weights)))
+    right = sum(jnp.vdot(x, y) for x, y in zip(arrays, *back))
     assert float(left) == float(right) != 0.0
 
 
 @pytest.mark.parametrize("write", [paste, add_strips])
 def test_strips_have_tangents_and_take_members(write):
     arrays, strips = arrays_and_strips(2)
-    _, slopes = jax.jvp(lambda s: write(arrays, s, PLACES), (strips,), (strips,))
+
+    @jax.jit
+    def slopes_and_members(arrays, strips):
+        slopes = jax.jvp(lambda s: write(arrays, s, PLACES), (strips,), (strips,))[1]
+        return slopes, jax.vmap(lambda x: write([x * a for a in arrays], strips, PLACES))(jnp.array([1.0, 2.0]))
+
+    slopes, many = slopes_and_members(arrays, strips)
     np.testing.assert_array_equal(slopes[0], write([jnp.zeros((NY, NX))] * 2, strips, PLACES)[0])
-    many = jax.vmap(lambda x: write([x * a for a in arrays], strips, PLACES))(jnp.array([1.0, 2.0]))
     for k, factor in enumerate((1.0, 2.0)):
         np.testing.assert_array_equal(many[1][k], write([factor * a for a in arrays], strips, PLACES)[1])
 
@@ -337,7 +353,8 @@ def test_a_native_pass_is_what_slices_and_transposes_make(shape, ranks, block, d
     for across in (False, True)[: len(shape) - 1]:
         for quick, plain, operand, options in operations(shape, ranks, block, across):
             x = numbers(operand, dtype)
-            np.testing.assert_array_equal(quick(x, **options), plain(x, **options))
+            own, expected = jax.jit(lambda x: (quick(x, **options), plain(x, **options)))(x)  # noqa: B023
+            np.testing.assert_array_equal(own, expected)
 
 
 @needs_compiler
@@ -354,11 +371,14 @@ def test_each_is_the_others_transpose_alone_and_of_many_members(across):
     for quick, plain, operand, options in operations((2, 5, 7), 3, 3, across):
         x, slope = numbers(operand), numbers(operand, seed=1)
         pack = lambda x: quick(x, **options)  # noqa: B023, E731
-        y, change = jax.jvp(pack, (x,), (slope,))
+        cotangent = numbers(jax.eval_shape(pack, x).shape, seed=2)
+
+        @jax.jit
+        def everything(x, slope, cotangent):
+            of_members = jax.vmap(pack, in_axes=1)(jnp.stack([x, slope], axis=1))  # noqa: B023
+            return of_members, jax.jvp(pack, (x,), (slope,)), jax.vjp(pack, x)[1](cotangent)  # noqa: B023
+
+        together, (y, change), (back,) = everything(x, slope, cotangent)
         np.testing.assert_array_equal(change, plain(slope, **options))
-        cotangent = numbers(y.shape, seed=2)
-        (back,) = jax.vjp(pack, x)[1](cotangent)
-        np.testing.assert_allclose(jnp.vdot(cotangent, y), jnp.vdot(back, x), rtol=1e-13)
-        members = jnp.stack([x, slope], axis=1)
-        together = jax.vmap(pack, in_axes=1)(members)
-        np.testing.assert_array_equal(together, jnp.stack([pack(x), pack(slope)]))
+        np.testing.assert_allclose(np.vdot(cotangent, y), np.vdot(back, x), rtol=1e-13)
+        np.testing.assert_array_equal(together, np.stack([y, pack(slope)]))

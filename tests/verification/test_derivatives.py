@@ -65,9 +65,7 @@ def values_and_derivatives(dynamics, stepper, state, direction):
     """(loss, its gradient, slope along `direction`, the Hessian times it); the direction scales the controls too."""
     of, controls = loss(dynamics, stepper)
     along = (direction, jax.tree.map(lambda x: 0.1 * x, controls))
-    gradient = lambda *x: jax.grad(of, (0, 1))(*x)  # noqa: E731
-    value, slope = jax.jvp(of, (state, controls), along)
-    first, second = jax.jvp(gradient, (state, controls), along)
+    (value, first), (slope, second) = jax.jvp(jax.value_and_grad(of, (0, 1)), (state, controls), along)
     return value, first, slope, second, along
 
 
