@@ -23,7 +23,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from .parts import named_series, one_or_more
+from .parts import named_series, one_or_more, read_ends
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -387,3 +387,8 @@ def check_gregorian(model: "ShallowWater", start: datetime.datetime | None, who:
     """
     if start is not None:
         records.check_calendars(named_series(model), who)
+
+
+def check_files(model: "ShallowWater", end: float) -> None:
+    """Read the first and last values of files that a run until `end` [s] needs, as ShallowWater.check_files."""
+    model.domain.together(lambda: read_ends(named_series(model), end))

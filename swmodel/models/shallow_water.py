@@ -40,17 +40,7 @@ from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .engine import kind_of_loop, narrowest_halo
 from .initial import ending_at_shores, with_memory_of_sides
-from .parts import (
-    CurrentWindows,
-    coverage_of,
-    named,
-    named_origins,
-    named_series,
-    next_record,
-    on_tiles,
-    one_or_more,
-    read_ends,
-)
+from .parts import CurrentWindows, coverage_of, named, named_origins, named_series, next_record, on_tiles, one_or_more
 
 CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 
@@ -309,7 +299,7 @@ class ShallowWater(Model):
 
     def check_files(self, end: float) -> None:
         """Raise SwmodelError if values of files at the beginning or the end [s] of a run are wrong; collective."""
-        self.domain.together(lambda: read_ends(named_series(self), end))
+        checks.check_files(self, end)
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
         """Start reading the records after the interval of step number `step`, by an Executor's `submit`."""

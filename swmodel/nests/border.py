@@ -167,10 +167,11 @@ class Border:
             fields = _converted("shown", loop, fields, step, ring.strips)
             planes = [wet * fields[name] if at == "h" else fields[name] for name, at in self.fields]
             flow = jnp.stack(planes + ([wet] if loop.equations.film is not None else []))
-        if passed is None or not self.two_way:
-            return carry, OuterValues(*collect([(ring, flow)], self.communicator), None)
-        carried = self.outer_lengths[None] * self._crossed(loop, passed, faces)
-        return carry, OuterValues(*collect([(ring, flow), (faces, carried)], self.communicator))
+        boxes = [(ring, flow)]
+        if passed is not None and self.two_way:
+            boxes.append((faces, self.outer_lengths[None] * self._crossed(loop, passed, faces)))
+        flow, *carried = collect(boxes, self.communicator)
+        return carry, OuterValues(flow, carried[0] if carried else None)
 
     def in_frame(self, *outer: OuterValues) -> jax.Array:
         """The outer flow at some times on the frame (times, n, cells).
@@ -240,8 +241,7 @@ class Border:
             after: the outer grid's values after its last step.
             passed: the sum of `self.passed` of the nest's steps in it.
         """
-        loop, carry, step = outer
-        inner, names, sums = self._sums(*nest)
+        (loop, carry, step), (inner, names, sums) = outer, self._sums(*nest)
         ratio, faces = self.edges.place.ratio, self.edges.faces
         carried = sums_along(self.lengths[None] * passed, faces, ratio)
         box, sides = coarse(self.edges.box, [(ratio, ratio)]), coarse(faces, 2 * [(1, ratio)] + 2 * [(ratio, 1)])
@@ -363,7 +363,7 @@ def _on_rank(outer, inner, place, two_way, rank):
     tracers = [(row.name, "h") for row, *_ in system.contents]
     names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
     fields = *names, *tracers
-    water = {p: cells_of(mask[p], edges.frame.strips) for p in "huv"}
+    water: dict[str, Any] = {p: cells_of(mask[p], edges.frame.strips) for p in "huv"}
     ring, wet = cells_of(outer_mask["h"], edges.ring.strips), water["h"]
     water["h"] = _levels(outer, edges, wet) if outer.film is None else np.ones_like(wet)
     factors = [water[p] for p in [at for _, at in fields] + ["h"] * (outer.film is not None)]

@@ -3,7 +3,7 @@ state of a nest that starts during a run.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,7 @@ def state_from_outer(
     names = [*(name for name, _ in border.fields), *border.kept]
     values = jnp.stack([*(state[name] for name in names), jnp.zeros_like(state.eta) + around])
     (box,) = collect([(border.edges.whole, cells_of(values, border.edges.whole.strips))], border.communicator)
-    *values, rise = np.asarray(box, float).reshape(-1, *place.shape)
+    *values, rise = cast(Any, np.asarray(box, float).reshape(-1, *place.shape))
     outside, ratio = dict(zip(names, values, strict=True)), place.ratio
     depth, sea = place.of_outer(outer.sea_floor.water) - rise, place.of_outer(outer.sea_floor.wet)
     wet = sea if outer.film is None else sea & (outside["eta"] + depth > 1.5 * outer.film)

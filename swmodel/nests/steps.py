@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +93,7 @@ def family_step(
         if border.two_way:
             inner, watched = carries[nest.number]
             inner = nest.loop, inner, (step + 1) * steps
-            packed, inner = border.give_back((loop, packed, step + 1), inner, after, of_nest)
+            packed, inner = border.give_back((loop, packed, step + 1), inner, after, cast(jax.Array, of_nest))
             carries = _with(carries, nest.number, (inner, watched))
     packed = fill(packed)
     if level.monitor is not no_monitor:

@@ -11,7 +11,7 @@ ForwardBackward takes 1.8 times as long (docs/developers/benchmarks.md).
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
@@ -91,11 +91,11 @@ class _Step:
 
     def _can_add(self, number: int, term: Var, other: Var) -> bool:
         """Whether a loop can add an array to one of its results: it adds nothing beyond its margin."""
-        loop = self.equations[number]
-        if loop.primitive is not fused_loop or term.aval.shape != other.aval.shape:
+        loop, of_term, of_other = self.equations[number], cast(Any, term.aval), cast(Any, other.aval)
+        if loop.primitive is not fused_loop or (of_term.shape, of_term.dtype) != (of_other.shape, of_other.dtype):
             return False
         is_whole = loop.params["strips"][loop.outvars.index(term)] is None
-        return is_whole and term.aval.dtype == other.aval.dtype and self._margin(other, set()) <= loop.params["margin"]
+        return is_whole and self._margin(other, set()) <= loop.params["margin"]
 
     def _margin(self, v: Any, seen: set[Any]) -> int:
         """How many cells around the tile may have values other than 0 in an array of the layout of loops' results."""
