@@ -252,8 +252,9 @@ class ShallowWater(Model):
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
-        columns = thicknesses(self.system, state, self.domain.cut(self.sea_floor.water))
-        return state.replace(**converted("stored", self.system.contents, state, columns))
+        contents, water = self.system.contents, self.domain.cut(self.sea_floor.water)
+        columns = thicknesses(self.system, state, water) if contents else []
+        return state.replace(**converted("stored", contents, state, columns))
 
     def check_state(self, who: str, state: State) -> None:
         """Raise ValueError unless a State holds what this model steps; `who` is the caller, for the message."""
