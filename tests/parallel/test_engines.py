@@ -106,7 +106,7 @@ def test_where_one_rank_cannot_compile_a_loop_all_run_on_arrays(monkeypatch, sha
 
     monkeypatch.setattr(loop, "_OBSTACLES", {})
     if model.communicator.size - 1 in ranks:
-        monkeypatch.setattr("swmodel.stencils.stencil.compile_loop", refuse)
+        monkeypatch.setattr("swmodel.stencils.compiled.compile_loop", refuse)
     state = model.state(eta=lambda x, y: 1e-3 * np.sin(x / 4e3))
     simulation = sw.Simulation(model, state, sw.SSPRK3(10.0))
     simulation.run(steps=4)
