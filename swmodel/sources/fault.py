@@ -235,7 +235,7 @@ def _mistakes(fault):
 
 
 def _is_within(rule, values):
-    """Whether all values are finite and keep a rule, which their extremes show."""
+    """Whether all values are finite and keep a rule, which the least and the largest one show."""
     return np.isfinite(values).all() and not (rule.outside(np.min(values)) or rule.outside(np.max(values)))
 
 
