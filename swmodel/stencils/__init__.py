@@ -18,7 +18,7 @@ docs/developers/loops.md).
 """
 
 from .graph import Unsupported
-from .merging import merged, origins
+from .merging import merged, needed, origins
 from .slots import Slot, evaluate, evaluate_storing
 
-__all__ = ["Slot", "Unsupported", "evaluate", "evaluate_storing", "merged", "origins"]
+__all__ = ["Slot", "Unsupported", "evaluate", "evaluate_storing", "merged", "needed", "origins"]

@@ -5,6 +5,8 @@ that computes one term can add the other one to it:
 
     s = loop(...)[k] + x      becomes      s = loop'(..., x)[k]
 
+A loop computes no cells beyond its margin, and would lose those of x. Nothing reads cells beyond the ghosts.
+
 A multistep scheme passes states on as earlier ones, and their cotangents the other way. In a program that repeats such
 a step XLA copies all of them, unless each result lies in the array that it replaces. Without both a gradient of
 ForwardBackward takes 1.8 times as long (docs/developers/benchmarks.md).
@@ -20,7 +22,6 @@ from .stencil import call_of, fused_loop
 # Operations whose first results lie in operands: the number of the first of these. Those of SAME have their values.
 SAME = {"depends_on": 0, "read_strips": 1, "block_sums": 1}
 IN_PLACE = {**SAME, "paste": 1, "cut": 1, "add_strips": 1, "add_to_blocks": 1}
-ANYWHERE = 1 << 20  # the margin of an array that may have values in all cells
 
 
 def merged(jaxpr: Jaxpr, passed_on: Mapping[int, int]) -> Jaxpr:
@@ -64,7 +65,7 @@ class _Step:
     """
 
     def __init__(self, jaxpr: Jaxpr, replaced: dict[Var, Any]):
-        self.equations, self.results, self.replaced = _needed(jaxpr), jaxpr.outvars, replaced
+        (self.equations, _), self.results, self.replaced = needed(jaxpr), jaxpr.outvars, replaced
 
     def _readers(self) -> dict[Any, list[int | None]]:
         """{variable: the numbers of the equations that read it, None for a result}."""
@@ -90,31 +91,12 @@ class _Step:
         return False
 
     def _can_add(self, number: int, term: Var, other: Var) -> bool:
-        """Whether a loop can add an array to one of its results: it adds nothing beyond its margin."""
+        """Whether a loop can add an array to one of its results: its margin must be all of the ghosts."""
         loop, of_term, of_other = self.equations[number], cast(Any, term.aval), cast(Any, other.aval)
         if loop.primitive is not fused_loop or (of_term.shape, of_term.dtype) != (of_other.shape, of_other.dtype):
             return False
         is_whole = loop.params["strips"][loop.outvars.index(term)] is None
-        return is_whole and self._margin(other, set()) <= loop.params["margin"]
-
-    def _margin(self, v: Any, seen: set[Any]) -> int:
-        """How many cells around the tile may have values other than 0 in an array of the layout of loops' results."""
-        if v in self.replaced and v not in seen:  # at first it is the cotangent of a state of the tile's own cells
-            return self._margin(self.replaced[v], seen | {v})
-        if v in seen:
-            return 0
-        equation = next((e for e in self.equations if v in e.outvars), None)
-        if equation is None:
-            return ANYWHERE
-        name = equation.primitive.name
-        if equation.primitive is fused_loop:
-            return equation.params["margin"]
-        if name in IN_PLACE:
-            inner = _origin(v, {v: equation}, IN_PLACE)
-            return ANYWHERE if inner is v else self._margin(inner, seen)
-        if name == "add_any":
-            return max(self._margin(x, seen) for x in equation.invars)
-        return ANYWHERE
+        return is_whole and loop.params["margin"] >= loop.params["layout"].ghosts
 
     def overwrite(self) -> None:
         """Let each result of a loop that replaces an argument overwrite it, where this loop alone reads it."""
@@ -125,17 +107,17 @@ class _Step:
                 alone = {_origin(v, made, IN_PLACE): v for v in loop.invars if readers.get(v) == [number]}
                 pairs = ((k, alone.get(places.get(new)), new) for k, new in enumerate(loop.outvars))
                 wanted = {k: v for k, v, new in pairs if v is not None and v.aval.shape == new.aval.shape}
-                self.equations[number] = _overwriting(loop, wanted)
+                self.equations[number] = _overwriting(loop, wanted) if wanted else loop
 
 
-def _needed(jaxpr):
-    """The equations of a jaxpr on which its results depend."""
-    needed, found = {v for v in jaxpr.outvars if not isinstance(v, Literal)}, []
+def needed(jaxpr: Jaxpr) -> tuple[list[JaxprEqn], set[Var]]:
+    """(the equations on which results of a jaxpr or messages depend, the variables that these or the results read)."""
+    read, equations = {v for v in jaxpr.outvars if not isinstance(v, Literal)}, []
     for equation in reversed(jaxpr.eqns):
-        if equation.effects or not needed.isdisjoint(equation.outvars):
-            needed.update(v for v in equation.invars if not isinstance(v, Literal))
-            found.append(equation)
-    return found[::-1]
+        if equation.effects or not read.isdisjoint(equation.outvars):
+            read.update(v for v in equation.invars if not isinstance(v, Literal))
+            equations.append(equation)
+    return equations[::-1], read
 
 
 def _parts(loop: JaxprEqn) -> tuple[Any, list, list, list, dict[str, Any]]:

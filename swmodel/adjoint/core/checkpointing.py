@@ -28,12 +28,12 @@ from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.state import State, pytree, remembered, static
-from ...stencils import evaluate, merged
+from ...stencils import evaluate, merged, needed
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import check_covered, each_interval, step_loop
 from ...stepping.steps import History, run_steps
 from ..costs.tile_costs import TileCost
-from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
+from .leaves import Floats, Rows, buffers_for, perturbed, push_row, read_row, set_row
 
 
 @pytree
@@ -154,7 +154,8 @@ class Tape:
         number, share = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct(share.shape, share.dtype)
         operands = self.moved, self.others, leaves, number, self.carry.floats(leaves), share
         self.pulled = remembered(traces, {"pull": arguments, "carry": carry}, lambda: self._traced_pull(*operands))
-        self.rows = Rows(self.jaxpr, inputs_read(self.pulled)[len(self.moved) + len(self.others) :][: len(leaves)])
+        first, (_, read) = len(self.moved) + len(self.others), needed(self.pulled.jaxpr)
+        self.rows = Rows(self.jaxpr, [v in read for v in self.pulled.jaxpr.invars[first : first + len(leaves)]])
 
     def _traced(self, dynamics, stepper, cost):
         """(a jaxpr of what a step reads besides its carry, [the jaxpr of the step]); they hold no values."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from ...errors import DataError
 from ...fields.field import Count
@@ -186,16 +186,6 @@ def perturbed(arrays: Sequence) -> list[bool]:
     probe.defvjp(forward, lambda _, bars: (None,), symbolic_zeros=True)
     probe(arrays)
     return found
-
-
-def inputs_read(closed: ClosedJaxpr) -> list[bool]:
-    """For each input of a jaxpr, whether an output or a message depends on it; a loop counts as reading all inputs."""
-    jaxpr = closed.jaxpr
-    live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
-    for equation in reversed(jaxpr.eqns):
-        if equation.effects or not live.isdisjoint(equation.outvars):
-            live.update(v for v in equation.invars if not isinstance(v, Literal))
-    return [v in live for v in jaxpr.invars]
 
 
 class Tiers:
