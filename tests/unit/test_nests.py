@@ -20,7 +20,7 @@ from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.fields.field import mean_x
 from swmodel.fields.state import replace
 from swmodel.nests.border import OuterValues
-from swmodel.nests.edges import Edges
+from swmodel.nests.edges import Edges, coarse, sums_along
 from swmodel.nests.interpolation import interpolated
 from swmodel.nests.nest import Place
 from swmodel.nests.start import state_from_outer
@@ -28,6 +28,8 @@ from swmodel.nests.steps import FamilyLoop, integrate
 from swmodel.output import earlier
 from swmodel.output.resuming import opened
 from swmodel.output.running import RestartOutput
+from swmodel.parallel.boxes import Boxes, Part
+from swmodel.parallel.decomposition import Tile
 from swmodel.stencils.expressions import cells_of
 from swmodel.stencils.native import why_not
 from swmodel.stepping.loop import step_loop
@@ -175,6 +177,19 @@ def test_the_frame_of_a_long_box_is_all_of_its_edge():
         covered[part.slices] = 1.0
     assert covered.sum() == ny * nx - (ny - 2 * width) * (nx - 2 * width) < ny * nx
     assert not covered[width:-width, width:-width].any()
+
+
+@pytest.mark.parametrize("row, column", [(5, 7), (6, 6), (7, 11), (3, 20)])
+def test_sums_along_a_border_are_those_of_one_tile_where_tiles_cut_outer_cells(row, column):
+    """Of tiles that meet at any row and column of the nest, some of which have nothing of a side."""
+    sides = [((2, 3), (1, 12)), ((11, 3), (1, 12)), ((3, 2), (9, 1)), ((3, 14), (9, 1))]
+    ratios = 2 * [(1, 3)] + 2 * [(3, 1)]
+    rows, columns = ((0, row), (row, 14)), ((0, column), (column, 17))
+    tiles = [Tile(*down, *across) for down in rows for across in columns]
+    boxes = [Boxes(tuple((Part.of(*side, tile),) for side in sides)) for tile in tiles]
+    values = jnp.asarray(np.random.default_rng(0).standard_normal((2, 42)))
+    parts = [coarse(each, ratios).whole(sums_along(each.of_tile(values), each, 3)) for each in boxes]
+    np.testing.assert_allclose(sum(parts), values.reshape(2, 14, 3).sum(2), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("ratio", (2, 3, 6))
