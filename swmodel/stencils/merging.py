@@ -65,7 +65,8 @@ class _Step:
     """
 
     def __init__(self, jaxpr: Jaxpr, replaced: dict[Var, Any]):
-        (self.equations, _), self.results, self.replaced = needed(jaxpr), jaxpr.outvars, replaced
+        self.equations: list[Any] = needed(jaxpr)[0]
+        self.results, self.replaced = jaxpr.outvars, replaced
 
     def _readers(self) -> dict[Any, list[int | None]]:
         """{variable: the numbers of the equations that read it, None for a result}."""
