@@ -1,6 +1,6 @@
 """What a nest and the grid around it exchange in a step of the outer grid, from t to t + dt.
 
-To the frame of the nest, before its first step and after each, at a fraction a of dt:
+To the frame of the nest, and to the faces on its border, before its first step and after each, at a fraction a of dt:
 
     eta = sum w m eta_o / sum w m,    u = sum w u_o,    v = sum w v_o,    X_o = (1 - a) X_o(t) + a X_o(t + dt)
 
@@ -40,8 +40,7 @@ from ..parallel.boxes import Boxes, collect
 from ..stencils.expressions import Strips, cells, cells_of
 from ..stencils.native import Blocks, block_sums, interpolate
 from ..stepping.steps import Carry, StepLoop
-from .edges import LEAST, Edges, along_border, coarse, coverage, means_in, strips_at, sums_along
-from .interpolation import weights_of
+from .edges import LEAST, Edges, along_border, coarse, coverage, levels_in, means_in, strips_at, sums_along
 from .nest import Place
 
 __all__ = ["Border", "OuterValues"]
@@ -52,8 +51,7 @@ class OuterValues:
     """What an outer grid has along the border before one of its steps, on every rank.
 
     Attributes:
-        flow: in the outer cells of `Edges.ring` (n, cells): m eta [m], u, v [m s-1], m c of tracers; and m, where it
-            moves.
+        flow: in the outer cells of `Edges.ring` (n, cells): m eta [m], m c of tracers; m, where it moves; u, v [m s-1].
         carried: what passed each face of a two-way border in the step before (n, faces): the volume of water [m3], and
             contents of tracers. None before a step.
     """
@@ -72,14 +70,14 @@ class Border:
         edges: the places of the border on both grids' tiles.
         two_way: whether the nest changes the outer grid.
         communicator: the Communicator.
-        fields: (name, position) of the fields that the grids exchange: eta, u, v and the tracers.
+        fields: (name, position) of the fields that the grids exchange: eta and the tracers, u, v.
         kept: the names of the variables that terms of both grids keep, at cell centres.
         counted: the Passages along y, and along x.
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
         ring: what the outer fields are multiplied by in `Edges.ring` (n, cells): m at centres, 1 on faces.
         wet: the nest's wet cells in the frame (cells,).
-        factors: what the outer flow is multiplied by in the frame (n, cells): 1 in wet cells and faces, and 0 on land;
-            m_i / sum w m for fields at centres where the outer coast does not move.
+        factors: {"h", "u" or "v": what the outer flow is multiplied by in the frame (cells,)}: 1 in wet cells and
+            faces, and 0 on land; m_i / sum w m at centres where the outer coast does not move.
         means: of the nest's cells in the box (3, rows, columns): weights at h, u and v whose sums over outer cells are
             means.
         covered: {"h", "u" or "v": the outer cells and faces in the box that take these means, (cells,)}.
@@ -97,7 +95,7 @@ class Border:
     outer_mask: dict[str, jax.Array]
     ring: jax.Array
     wet: jax.Array
-    factors: jax.Array
+    factors: dict[str, jax.Array]
     means: jax.Array
     covered: dict[str, jax.Array]
     lengths: jax.Array
@@ -165,45 +163,48 @@ class Border:
             fields = dict(zip(names, values, strict=True))
             wet = _where_wet(loop, fields["eta"], step, ring.strips, self.ring[names.index("eta")])
             fields = _converted("shown", loop, fields, step, ring.strips)
-            planes = [wet * fields[name] if at == "h" else fields[name] for name, at in self.fields]
-            flow = jnp.stack(planes + ([wet] if loop.equations.film is not None else []))
+            centres = [wet * fields[name] for name in self._names["h"]]
+            moving = [wet] if loop.equations.film is not None else []
+            flow = jnp.stack([*centres, *moving, *(fields[name] for at in "uv" for name in self._names[at])])
         boxes = [(ring, flow)]
         if passed is not None and self.two_way:
             boxes.append((faces, self.outer_lengths[None] * self._crossed(loop, passed, faces)))
         flow, *carried = collect(boxes, self.communicator)
         return carry, OuterValues(flow, carried[0] if carried else None)
 
-    def in_frame(self, *outer: OuterValues) -> jax.Array:
-        """The outer flow at some times on the frame (times, n, cells).
+    def in_frame(self, *outer: OuterValues) -> dict[str, jax.Array]:
+        """{position: the outer flow at some times in the frame (times, n, cells)}.
 
         It is 0 on land; where the outer shore moves, fields at centres are still multiplied by m, as in OuterValues.
         """
-        flows = jnp.concatenate([values.flow for values in outer])
-        faces = [(at == "v", at == "u") for at in self._positions] * len(outer)
-        x = interpolate(flows, self.edges.place.ratio, faces, self.edges.under_ring)
-        return x.reshape(len(outer), -1, x.shape[1]) * self.factors[None]
+        found, end, ratio = {}, 0, self.edges.place.ratio
+        for at, names in self._names.items():
+            begin, end = end, end + len(names) + (at == "h" and len(outer[0].flow) > len(self.fields))
+            flows = jnp.concatenate([values.flow[begin:end] for values in outer])
+            x = interpolate(flows, ratio, [(at == "v", at == "u")] * len(flows), self.edges.under_ring(at))
+            found[at] = (x * self.factors[at][None]).reshape(len(outer), end - begin, -1)
+        return found
 
     @property
-    def _positions(self) -> str:
-        """Those of the outer flow, of which there is m at the end where it moves."""
-        return "".join(at for _, at in self.fields) + "h" * (len(self.factors) - len(self.fields))
+    def _names(self) -> dict[str, list[str]]:
+        """{position: the names of the fields there}, in the order of `fields`."""
+        return {at: [name for name, position in self.fields if position == at] for at in "huv"}
 
-    def fill_frame(self, loop: StepLoop, carry: Carry, flow: jax.Array, step: Count) -> Carry:
-        """The nest's carry before its step number `step`, with the outer flow at that time (n, cells) in the frame."""
-        strips, names = self.edges.frame.strips, [name for name, _ in self.fields]
-        if len(flow) == len(names) and not loop.equations.contents:
-            return loop.write(carry, names, strips, flow)
-        new, at_centres = dict(zip(names, flow, strict=False)), [name for name, at in self.fields if at == "h"]
-        if len(flow) == len(names):
-            new = _converted("stored", loop, new, step, strips)
-        else:
-            carry, old = loop.read(carry, at_centres, strips)
-            new |= {name: self.wet * _quotient(new[name], flow[-1]) for name in at_centres}
+    def fill_frame(self, loop: StepLoop, carry: Carry, flow: dict[str, jax.Array], step: Count) -> Carry:
+        """The nest's carry before its step number `step`, with the outer flow at that time, of `in_frame`."""
+        names, strips = self._names["h"], self.edges.frame("h").strips
+        new, moves = dict(zip(names, flow["h"], strict=False)), len(flow["h"]) > len(names)
+        if moves:
+            carry, old = loop.read(carry, names, strips)
+            new = {name: self.wet * _quotient(x, flow["h"][-1]) for name, x in new.items()}
             new["eta"] = self.wet * _above_bed(loop, new["eta"], step, strips)
-            new = _converted("stored", loop, new, step, strips)
-            # far from all water of the outer grid the nest keeps its own elevation
-            new |= {name: jnp.where(flow[-1] > LEAST, new[name], x) for name, x in zip(at_centres, old, strict=True)}
-        return loop.write(carry, names, strips, jnp.stack([new[name] for name in names]))
+        new = _converted("stored", loop, new, step, strips)
+        if moves:  # far from all water of the outer grid the nest keeps its own
+            new = {name: jnp.where(flow["h"][-1] > LEAST, new[name], x) for name, x in zip(names, old, strict=True)}
+        values = flow | {"h": jnp.stack([new[name] for name in names])}
+        for at, of_position in self._names.items():
+            carry = loop.write(carry, of_position, self.edges.frame(at).strips, values[at])
+        return carry
 
     def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
         """A field of the outer grid on the nest's tile, linear between its cells or faces.
@@ -273,7 +274,7 @@ class Border:
 
     def _refluxed(self, loop, carry, step, differences):
         """The outer grid's carry with the `differences` of what both grids carried through the border (n, faces)."""
-        equations, names = loop.equations, [name for name, at in self.fields if at == "h"]
+        equations, names = loop.equations, self._names["h"]
         adjacent, layers = self.edges.adjacent, len(equations.names_of_layers)
         carry, old = loop.read(carry, names, adjacent.strips)
         gained = [*(adjacent.of_tile(differences) * self.rises[None])]
@@ -361,12 +362,11 @@ def _on_rank(outer, inner, place, two_way, rank):
     )
     system = inner.system
     tracers = [(row.name, "h") for row, *_ in system.contents]
-    names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
-    fields = *names, *tracers
-    water: dict[str, Any] = {p: cells_of(mask[p], edges.frame.strips) for p in "huv"}
+    u, v, eta = ([(name, at) for name in names] for names, at in zip(zip(*system.names_of_layers), "uvh", strict=True))
+    fields = *eta, *tracers, *u, *v
+    water: dict[str, Any] = {p: cells_of(mask[p], edges.frame(p).strips) for p in "huv"}
     ring, wet = cells_of(outer_mask["h"], edges.ring.strips), water["h"]
-    water["h"] = _levels(outer, edges, wet) if outer.film is None else np.ones_like(wet)
-    factors = [water[p] for p in [at for _, at in fields] + ["h"] * (outer.film is not None)]
+    water["h"] = levels_in(outer, edges, wet) if outer.film is None else np.ones_like(wet)
     covered = {p: coverage(inner, p, edges) * cells_of(outer_mask[p], edges.outer_box.strips) for p in "huv"}
     counts = [cells(Boxes((parts,)).strips) for parts in edges.adjacent.parts]
     signs = np.repeat([1.0, -1.0, 1.0, -1.0], counts)
@@ -375,7 +375,7 @@ def _on_rank(outer, inner, place, two_way, rank):
         outer_mask,
         np.stack([ring if at == "h" else np.ones_like(ring) for _, at in fields]),
         wet,
-        np.stack(factors),
+        water,
         np.stack([means_in(inner, p, edges) for p in "huv"]),
         covered,
         along_border(inner.grid, edges.inner, edges.faces),
@@ -386,15 +386,3 @@ def _on_rank(outer, inner, place, two_way, rank):
     both = {row.name for row in system.variables} & {row.name for row in outer.system.variables} - dict(fields).keys()
     host = Border(edges, two_way, inner.communicator, fields, tuple(sorted(both)), counted, *arrays)
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)
-
-
-def _levels(outer, edges, wet):
-    """m_i / sum w m in the frame (cells,) of a nest that is `wet` there, where the outer coast does not move."""
-    place, weights = edges.place, []
-    for strip, (shape, first, new) in zip(edges.place_of_ring, edges.under_ring, strict=True):
-        rows, columns = (
-            weights_of(np.arange(a, a + m), n, place.ratio) for a, m, n in zip(first, new, shape, strict=True)
-        )
-        weights.append((rows @ place.of_outer(outer.sea_floor.mask("h"), strip).astype(float) @ columns.T).ravel())
-    weight = np.concatenate(weights)
-    return np.where(weight > LEAST, wet, 0.0) / np.where(weight > LEAST, weight, 1.0)

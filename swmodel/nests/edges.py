@@ -19,6 +19,7 @@ from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import Boxes, Part
 from ..parallel.decomposition import Tile
 from ..stencils.expressions import Strips
+from .interpolation import weights_of
 from .nest import Nest, Place, Rectangle
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "coarse",
     "counted",
     "coverage",
+    "levels_in",
     "means_in",
     "strips_at",
     "sums_along",
@@ -74,22 +76,25 @@ class Edges:
         (j, i), (ny, nx) = self.place.corner, self.place.shape
         return _strips((j - 1, i - 1), (ny + 2, nx + 2), self.place.frame + 2)
 
-    @property
-    def frame(self) -> Boxes:
-        """For each side the nest's cells in the frame."""
-        return self._in_nest(*_strips((0, 0), self.place.nest_shape, self.place.width))
+    def frame(self, position: str) -> Boxes:
+        """For each side the nest's cells in the frame ("h"), or faces ("u", "v"), with those on the border."""
+        return self._in_nest(*self._place_of_frame(position))
 
-    @property
-    def under_ring(self) -> list[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
+    def _place_of_frame(self, position: str) -> list[Rectangle]:
+        return _strips((0, 0), self.place.nest_shape, self.place.width, position)
+
+    def under_ring(self, position: str) -> list[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
         """For each side (the shape of the ring, the first cell of `frame` among the nest's cells in it, its shape).
 
         The ring is an outer cell wider all around.
         """
-        shapes, ratio = [shape for _, shape in self.place_of_ring], self.place.ratio
-        return [
-            (shape, (part.within[0] + ratio, part.within[1] + ratio), part.shape)
-            for shape, part in zip(shapes, self.frame.here, strict=True)
-        ]
+        place, found = self.place, []
+        sides = zip(self.place_of_ring, self._place_of_frame(position), self.frame(position).here, strict=True)
+        for (ring, shape), (corner, _), part in sides:
+            begin = [place.ratio * (n - m) for n, m in zip(ring, place.corner, strict=True)]
+            row, column = (a + b - c for a, b, c in zip(corner, part.within, begin, strict=True))
+            found.append((shape, (row, column), part.shape))
+        return found
 
     @property
     def box(self) -> Boxes:
@@ -121,11 +126,15 @@ def _rectangle(rows, columns) -> Rectangle:
     return (rows[0], columns[0]), (rows[1] - rows[0], columns[1] - columns[0])
 
 
-def _strips(corner, shape, width) -> list[Rectangle]:
-    """Strips of `width` cells along the sides of a box, within it."""
+def _strips(corner, shape, width, position="h") -> list[Rectangle]:
+    """Strips of `width` cells along the sides of a box, within it, or the faces of these cells.
+
+    A face has the number of the cell before it, so that northern and eastern strips have a row or column more of them.
+    """
     (j, i), (ny, nx) = corner, shape
-    north, east = j + ny - width, i + nx - width
-    return [((j, i), (width, nx)), ((north, i), (width, nx)), ((j, i), (ny, width)), ((j, east), (ny, width))]
+    high, wide = width + (position == "v"), width + (position == "u")
+    north, east = j + ny - high, i + nx - wide
+    return [((j, i), (width, nx)), ((north, i), (high, nx)), ((j, i), (ny, width)), ((j, east), (ny, wide))]
 
 
 def _faces(rows, columns, outside=0) -> list[Rectangle]:
@@ -192,6 +201,18 @@ def along_border(grid: Grid, tile: Tile, sides: Boxes, area: bool = False) -> np
             metrics = grid.metrics(tile.j0 + part.at[0] + np.arange(part.shape[0]))
             found.append(np.broadcast_to(metrics[name], part.shape).ravel())
     return np.concatenate(found)
+
+
+def levels_in(outer: ShallowWater, edges: Edges, wet: np.ndarray) -> np.ndarray:
+    """m_i / sum w m in the frame (cells,) of a nest that is `wet` there, where the outer coast does not move."""
+    place, weights = edges.place, []
+    for strip, (shape, first, new) in zip(edges.place_of_ring, edges.under_ring("h"), strict=True):
+        rows, columns = (
+            weights_of(np.arange(a, a + m), n, place.ratio) for a, m, n in zip(first, new, shape, strict=True)
+        )
+        weights.append((rows @ place.of_outer(outer.sea_floor.mask("h"), strip).astype(float) @ columns.T).ravel())
+    weight = np.concatenate(weights)
+    return np.where(weight > LEAST, wet, 0.0) / np.where(weight > LEAST, weight, 1.0)
 
 
 def means_in(inner: ShallowWater, position: str, edges: Edges) -> np.ndarray:
