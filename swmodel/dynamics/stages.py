@@ -318,7 +318,8 @@ class StageEvaluation(abc.ABC):
     def repeat(self, equations: "System", body: Callable, fields: Fields, numbers: range) -> Fields:
         """The Fields, without halos, after `fields = body(k, *fields)` for each k of `numbers`, in one loop of XLA.
 
-        Before each of them one exchange fills halos of the first two Fields; `body` reads neighbours of these alone.
+        `body` reads neighbours of the first two Fields alone, one cell away. One exchange fills their halos before each
+        number, or for as many numbers as these are wide.
         """
 
     @abc.abstractmethod
@@ -377,7 +378,8 @@ class ArrayEvaluation(StageEvaluation):
 
         def one(k, arrays):
             own = [Field(x, at, (0, 0, 0, 0)) for x, at in zip(arrays, positions)]
-            new = body(k, *self.refreshed(equations, own[:2]), *own[2:])
+            wide = exchange([x.interior for x in own[:2]], 1, equations.tile.sides, equations.communicator)
+            new = body(k, *(Field(x, at, (1,) * 4) for x, at in zip(wide, positions)), *own[2:])
             return [cast(Field, x).interior for x in new]
 
         arrays = [cast(Field, x).interior for x in fields]

@@ -95,7 +95,7 @@ _WIDTHS: dict = {}  # {(structure, shapes and types of dynamics and stepper): ha
 
 
 def narrowest_halo(model: "ShallowWater", stepper: TimeStepper, tiled: dict[int, System]) -> int:
-    """The narrowest halo for which no stencil of a step reaches beyond it.
+    """The narrowest halo for which no stencil of a step reaches beyond it; a wider one if the stepper has use for it.
 
     A halo that is n cells wider leaves n more of every field of a step. So one trace with a halo of one cell finds by
     how much all stencils reach beyond it. Another one follows where a tile is too thin to continue, and for parameters
@@ -126,7 +126,7 @@ def narrowest_halo(model: "ShallowWater", stepper: TimeStepper, tiled: dict[int,
     for unused in set(tiled) - before - {width + more}:
         del tiled[unused]
     if width <= WIDEST:
-        return width + more
+        return max(width + more, min(stepper.wide_halo, *model.decomposition.thinnest))
     why = (
         f", or {' or '.join(pointwise)}, declared with halo=False, is read at neighbouring points" if pointwise else ""
     )

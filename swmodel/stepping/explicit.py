@@ -74,6 +74,7 @@ class TimeStepper(ModelPart, abc.ABC):
             Predictions of memory use it.
         buffer_cycle: number of steps after which the buffers of state and history are back in their first roles, when
             the newest entry overwrites the oldest.
+        wide_halo: the halo [cells] that makes its loops fewer, if tiles are not thinner.
         is_implicit: whether the surface of a step depends on the whole domain.
         has_solver: whether that is by an elliptic.Solver, its argument `solver`.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
@@ -97,6 +98,7 @@ class TimeStepper(ModelPart, abc.ABC):
     history_kind = "tendencies"
     states_kept = 1
     buffer_cycle = 1
+    wide_halo = 1
     is_implicit = False
     has_solver = False
     rigid_lid = False

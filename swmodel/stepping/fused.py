@@ -56,6 +56,7 @@ class FusedEvaluation(StageEvaluation):
         interpret: whether GPUs' loops run in Pallas's interpreter.
 
     Attributes:
+        in_order: whether loops compute row after row, as on CPUs, so that they may overwrite their operands.
         layout: of all arrays, which have halos.
         group: number of steps that share one exchange of halos.
         arrays: the prepared System on arrays, which apply the conditions on open boundaries.
@@ -69,7 +70,7 @@ class FusedEvaluation(StageEvaluation):
         shared = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages)
         self.group = 1 if stepper.is_implicit else shared or 1
         self.sharers, self._tendencies = len(self.communicator.ranks), []
-        self.interpret = interpret
+        self.interpret, self.in_order = interpret, jax.default_backend() == "cpu" and not interpret
         self.arrays: Any = None
         self.reads_flow = any(x.closes_volume or x.memory or x.reads_flow() for x in dynamics.open_boundaries)
         mixes = stepper.history_kind == "states" and self.group == 1
@@ -191,13 +192,19 @@ class FusedEvaluation(StageEvaluation):
         def stored(arrays):
             return [self.stored(x, at, 0, f"field {k}") for k, (x, at) in enumerate(zip(arrays, positions))]
 
-        def one(k, arrays):
+        def several(first, count, arrays):
             own: Any = stored(arrays)
             self.refresh([x.plain for x in own[:2]])
-            new: Any = self.finish_stage(tuple(body(k, *own)), [x.plain for x in own])
-            return [x.plain.array for x in new]
+            each = own
+            for k in range(count):
+                each = body(first + k, *each)
+            return [x.plain.array for x in self.finish_stage(tuple(each), [x.plain for x in own])]
 
-        return stored(jax.lax.fori_loop(numbers.start, numbers.stop, one, [x.plain.array for x in new]))
+        # of more than 4 the source would be long, and kernels of GPUs compute again what neighbours have
+        arrays, group = [x.plain.array for x in new], min(self.ghosts, 4) if self.in_order else 1
+        whole, rest = divmod(len(numbers), group)
+        arrays = jax.lax.fori_loop(0, whole, lambda k, x: several(numbers.start + group * k, group, x), arrays)
+        return stored(several(numbers.stop - rest, rest, arrays) if rest else arrays)
 
     def tile_values(self, field: Value) -> jax.Array:
         return self.layout.own(cast(Any, self.finish_stage(field)).plain.array)
@@ -255,8 +262,7 @@ class FusedStepLoop(StepLoop):
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
         self.origin = self.layout.origin
         # where loops cannot overwrite their operands, steps alternate between two sets of arrays
-        in_order = jax.default_backend() == "cpu" and not self.evaluation.interpret
-        size = math.prod(self.layout.padded) * dynamics.depth.dtype.itemsize
+        size, in_order = math.prod(self.layout.padded) * dynamics.depth.dtype.itemsize, self.evaluation.in_order
         cycle = 1 if in_order and size <= SMALL else stepper.buffer_cycle
         self.period = self.group * cycle * (1 if in_order else 2)
         if prepared:

@@ -21,7 +21,7 @@ waves of the interfaces; in E it would amplify the slow waves of the surface. Wi
 the surface whose frequency is near pi / dt grow (Demange et al. 2019, doi:10.1016/j.jcp.2019.108875).
 
 P is - g grad of a sum of eta over substeps. A substep therefore applies the operator of `swmodel.elliptic` once to one
-field, with one exchange of halos.
+field. Fused loops make several substeps at a time, after one exchange of halos that are as wide.
 """
 
 import dataclasses
@@ -33,10 +33,9 @@ import jax.numpy as jnp
 
 from ..defaults import AB2_EPSILON, SUBSTEPS, THETA
 from ..dynamics.clock import Time
-from ..dynamics.layer import divergence, gradient
 from ..dynamics.stages import Fields
 from ..elliptic import Coefficients, Domain
-from ..fields.field import AbstractField, Value, mean_x, mean_y
+from ..fields.field import AbstractField, Scalar, Value, difference_x, difference_y, mean_x, mean_y
 from ..fields.parameters import parameter
 from ..fields.state import State, like, pytree, replace
 from ..grids.geometry import safe_inverse
@@ -91,7 +90,7 @@ class Substeps:
         self,
         equations: "System",
         surface: Surface,
-        height: Value,
+        across: tuple[AbstractField, AbstractField],
         eta: AbstractField,
         rise: AbstractField,
         growth: AbstractField,
@@ -101,7 +100,7 @@ class Substeps:
         Args:
             equations: the System, prepared.
             surface: of this step.
-            height: the sum of R over the layers [m], a Field at h or a number.
+            across: c length / distance [m2] of the fluxes through faces, Fields at u and v.
             eta: the elevation at the beginning [m], a Field at h.
             rise: what the velocities u add to it in a substep [m], a Field at h.
             growth: by how much more E adds in each further substep [m], a Field at h.
@@ -112,13 +111,11 @@ class Substeps:
         engine, g, dtype, m, n = equations.evaluation, equations.geometry, equations.depth.dtype, self.count, self.reach
         width, share, outflow = 2 * n + 1, jnp.ones((), dtype) / (2 * n + 1), cast(Any, surface.plan)
         out = engine.with_ghosts(equations, 0.5 * outflow) if jnp.ndim(outflow) else None
-        eta, *varying = engine.refreshed(equations, [eta, *([height] if isinstance(height, AbstractField) else [])])
-        on_faces = (mean_x(varying[0]), mean_y(varying[0])) if varying else (height, height)
+        eta, rise, growth, across_x, across_y = engine.refreshed(equations, (eta, rise, growth, *across))
 
         def step(k, level, pushed):
-            along_x, along_y = gradient(pushed, g)
-            flux = divergence(on_faces[0] * (along_x * g.wet_u), on_faces[1] * (along_y * g.wet_v), g)
-            new = level + rise + (k + 0.5).astype(dtype) * growth + surface.weight * flux
+            flux = difference_x(across_x * difference_x(pushed)) + difference_y(across_y * difference_y(pushed))
+            new = level + rise + (jnp.asarray(k, dtype) + 0.5) * growth + flux * g.per_area_h
             return new if out is None else (new + out * (2.0 * eta - level)) / (1.0 + out)
 
         def before(k, level, pushed, mean):
@@ -126,7 +123,7 @@ class Substeps:
             return step(k, level, pushed), pushed, mean + pushed
 
         def within(k, level, pushed, mean, end, head):
-            left = ((m + n - k) / width).astype(dtype)
+            left = (m + n - jnp.asarray(k, dtype)) / width
             end, head = end + share * level, head + share * (pushed + 0.5 * level)
             pushed = pushed + level
             return step(k, level, pushed), pushed, mean + left * pushed, end, head
@@ -156,6 +153,7 @@ class SplitExplicit(Implicit):
     epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
 
     references = "Hallberg (1997), doi:10.1006/jcph.1997.5734; Demange et al. (2019), doi:10.1016/j.jcp.2019.108875"
+    wide_halo = 4  # as many substeps are one loop, with one exchange
     buffer_cycle = 2  # the elevation of a step ago is kept
     has_solver = False
     remedy = f"theta = {THETA:g} and epsilon = {AB2_EPSILON:g}"
@@ -195,10 +193,13 @@ class SplitStep(SurfaceStep):
         rise = (changes[0] - dt * surface.outflow(e, first)[0]) / count
         growth = (-dt / count**2) * surface.outflow(e, added)[0]
         height = functools.reduce(operator.add, depths or surface.rests or e.at_rest(e.depth))
-        eta, rise, growth, changes, height = e.evaluation.finish_stage((flow.eta, rise, growth, changes, height))
+        across = conductances(e, surface.weight, height)
+        eta, rise, growth, changes, height, across = e.evaluation.finish_stage(
+            (flow.eta, rise, growth, changes, height, across)
+        )
         if depths:
             surface = surface.over(e, depths, e.evaluation.tile_values(height))
-        level, head, mean = surface.solver.levels(e, surface, height, eta, rise, growth)
+        level, head, mean = surface.solver.levels(e, surface, across, eta, rise, growth)
         ends = [surface.pushed(e, u, v, dt, e.gravity * head) for u, v in ends]
         middle = [surface.pushed(e, u, v, dt, e.gravity * mean) for u, v in middle]
         if e.open_boundaries:
@@ -227,6 +228,16 @@ class SplitStep(SurfaceStep):
             tuple(a + self.theta * x + more * all_layers for a, x, all_layers in zip(u, rate, mean))
             for u, rate in zip(first, added)
         ]
+
+
+def conductances(equations: "System", weight: Scalar, height: Value) -> tuple[AbstractField, AbstractField]:
+    """c length / distance [m2] on faces between wet cells, Fields at u and v; c is `weight` times `height`, at h."""
+    g = equations.geometry
+    on_faces = (mean_x(height), mean_y(height)) if isinstance(height, AbstractField) else (height, height)
+    return (
+        weight * g.dy["u"] * g.per_dx["u"] * g.wet_u * on_faces[0],
+        weight * g.dx["v"] * g.per_dy["v"] * g.wet_v * on_faces[1],
+    )
 
 
 def _inverse(height):

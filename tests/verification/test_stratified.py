@@ -31,6 +31,7 @@ from swmodel.fields.variables import in_layer, layer_of, row_of
 from swmodel.postprocess import budgets, layered
 from swmodel.postprocess import spectra as figures_of_spectra
 from swmodel.runtime.compilation import jit
+from swmodel.stepping.split_explicit import conductances
 from swmodel.verification.layers import FLAT, STABLE, mode_errors
 from swmodel.verification.suite import all_cases
 from tests.selection import later
@@ -564,7 +565,8 @@ def test_the_mean_surface_of_substeps_rises_by_the_flow_that_moves_the_layers(co
         prepared, g = stepper.prepare(e), e.geometry
         surface, height = prepared.surface, sum(x.interior for x in e.at_rest(e.depth))
         eta, rise, growth, height = (e.evaluation.with_ghosts(e, x) for x in (*fields, height))
-        end, _, mean = surface.solver.levels(e, surface, height, eta, rise, growth)
+        across = conductances(e, surface.weight, height)
+        end, _, mean = surface.solver.levels(e, surface, across, eta, rise, growth)
         along_x, along_y = gradient(mean, g)
         flux = divergence(mean_x(height) * (along_x * g.wet_u), mean_y(height) * (along_y * g.wet_v), g)
         sums = eta + count * rise + (surface.solver.centre * count**2) * growth + (surface.weight * count**2) * flux
