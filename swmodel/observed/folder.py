@@ -200,6 +200,7 @@ def read_folder(
     names: Iterable[str],
     start: datetime.datetime | None = None,
     others: Iterable[str] = (),
+    refused: dict[str, str] | None = None,
 ) -> dict[str, GaugeRecord]:
     """{gauge: GaugeRecord} of the gauges `names` that have a file in `folder`.
 
@@ -208,6 +209,7 @@ def read_folder(
         names: of the gauges.
         start: date and time of step 0 of the run, from which dates count.
         others: further gauges, to which files may belong.
+        refused: where {gauge: why} of records that cannot be read is entered; None raises the first of these errors.
 
     Raises:
         DataError: for files that cannot be assigned or read, and for steps of gauges that there are not.
@@ -221,11 +223,15 @@ def read_folder(
     files: Mapping[str, Path] = {}
     if rest:
         files = gauge_files(folder, rest, others, taken=named.values())
-    return {
-        name: read_gauge(named.get(name) or files[name], start, own.get(name, common))
-        for name in names
-        if name in named or name in files
-    }
+    records = {}
+    for name in (name for name in names if name in named or name in files):
+        try:
+            records[name] = read_gauge(named.get(name) or files[name], start, own.get(name, common))
+        except DataError as error:
+            if refused is None:
+                raise
+            refused[name] = str(error)
+    return records
 
 
 def read_gauge(
@@ -269,8 +275,8 @@ def _columns(path, levels: Levels, start, steps):
         raise DataError(f"{path} is in {levels.unit}, and {FILE} has {steps.unit}; leave unit out.")
     if levels.zone and steps.zone not in UTC:
         raise DataError(
-            f"{path} has dates in {levels.zone}, and {FILE} has the zone {steps.zone}; leave zone out, or give it to the "
-            "gauges whose files need it."
+            f"{path} has dates in {levels.zone}, and {FILE} has the zone {steps.zone}; leave zone out, or give it to "
+            "the gauges whose files need it."
         )
     unit, zone = levels.unit or steps.unit or "m", "" if levels.zone else steps.zone
     origin = in_utc(datetime.datetime.fromisoformat(f"{in_utc(start).isoformat()}{zone}")) if zone else in_utc(start)

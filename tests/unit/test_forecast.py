@@ -339,6 +339,11 @@ def test_bad_records_are_refused_in_a_sentence():
     ):
         with pytest.raises(ConfigError, match=sentence):
             b.posterior(records | wrong, errors=EXACT)
+        found, refused = b.usable(records | wrong, None, EXACT)  # the other record stays
+        assert list(found) == [name for name in records | wrong if name not in wrong] and refused.keys() == wrong.keys()
+        assert re.search(sentence, refused[next(iter(wrong))])
+    late = records | {"p0": one.where(one.time <= TIMES[50], 9.0 * (one.time == TIMES[70]))}
+    assert not b.usable(late, 2400.0, EXACT)[1] and "a spike" in b.usable(late, None, EXACT)[1]["p0"]
 
 
 @pytest.mark.parametrize("crest", [[0.3, 0.6, 0.9, 1.3, 1.0, 0.5, 0.2], [0.2, 0.4, 0.3, 1.0, 0.3, 0.5, 0.2]])
@@ -539,9 +544,21 @@ def _forecast_of_a_twin(b, folder, command, tmp_path):
     ):
         status, _, errors = command("forecast", folder / "bank.nc", "--observations", records, "-o", output)
         assert status != 0 and sentence in errors
-    (records / "far.csv").write_text("time_s,elevation_m\n0,0.1\n60,high\n")
+    far = (records / "far.csv").read_text()
+    spiky = far.splitlines()
+    spiky[8] = f"{spiky[8].partition(',')[0]},9.0"
+    damaged = "time_s,elevation_m\n0,0.1\n60,high\n"
+    for text, why in ((damaged, "far.csv, line 3"), ("", "far.csv"), ("\n".join(spiky), "a spike")):
+        (records / "far.csv").write_text(text)
+        printed, errors = command.ok("forecast", folder / "bank.nc", *given)
+        assert "samples: near 8\n" in printed and "The record of far is left out: " in errors and why in errors
+        assert "is of no point" not in errors
+    near = (records / "near.csv").read_text()
+    (records / "near.csv").write_text(damaged)
     status, _, errors = command("forecast", folder / "bank.nc", *given)
-    assert status != 0 and "far.csv" in errors
+    assert status != 0 and "near.csv, line 3" in errors
+    (records / "near.csv").write_text(near)
+    (records / "far.csv").write_text(damaged)
     (records / "records.toml").write_text("[gauges.far]\ndatum = 0.01\n")
     assert "samples: near 8\n" in command.ok("forecast", folder / "bank.nc", *given, "--without", "far")[0]
     status, _, errors = command("forecast", folder / "bank.nc", *given, "--without", "fra")
