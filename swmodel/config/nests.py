@@ -173,15 +173,14 @@ def name_of_folder(name: str, output: Output | None) -> str:
 
 
 def _folder_mistakes(nests):
-    """Folders that two grids would share, whose files may have the same names."""
+    """Folders that two grids would share, whose files may have the same names; some file systems ignore capitals."""
     taken = {".": "the outermost grid"}
     for k, each in enumerate(nests):
         folder = os.path.normpath(name_of_folder(each.name, each.output))
-        if folder in taken:
+        if (owner := taken.setdefault(folder.casefold(), f"the nest {each.name!r}")) != f"the nest {each.name!r}":
             written = each.output is not None and "folder" in each.output.written
             path = ("nest", k, "output", "folder") if written else ("nest", k)
-            yield Mistake(path, f"{folder!r} is the folder of {taken[folder]}, too; give each grid a folder of its own")
-        taken.setdefault(folder, f"the nest {each.name!r}")
+            yield Mistake(path, f"{folder!r} is the folder of {owner}, too; give each grid a folder of its own")
 
 
 SHARED = ("grid", "run", "output", "stepper", "ensemble")

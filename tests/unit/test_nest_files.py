@@ -213,6 +213,7 @@ def nest(**keys):
         (nest() + nest(), "nest: two nests have the name 'a'"),
         (nest(output='{folder = "./"}'), "nest[0].output.folder: '.' is the folder of the outermost grid, too"),
         (nest() + nest(name='"b"', x=[22e3, 26e3], output='{folder = "a"}'), "'a' is the folder of the nest 'a', too"),
+        (nest() + nest(name='"A"', x=[22e3, 26e3]), "nest[1]: 'A' is the folder of the nest 'a', too"),
         (nest(name='"2 b"'), "is not a name"),
         (nest(inside='"b"'), "no nest before this one is called 'b'"),
         (

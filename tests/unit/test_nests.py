@@ -758,7 +758,11 @@ def masks_of(model):
         (
             [{"options": {"layers": sw.Layers((9.0,), (1.0, 2.0))}}],
             {},
-            "all grids have the layers of the outermost one",
+            "layers = .* in the nest 'harbour': all grids have that of the outermost one",
+        ),
+        *(
+            ([{"options": {key: value}}], {}, f"{key} = .* in the nest 'harbour': all grids have that of the outermost")
+            for key, value in (("gravity", 1.0), ("linear", True), ("coriolis", sw.FPlane(2e-4)), ("layout", (1, 1)))
         ),
         (
             [{}],
