@@ -66,7 +66,7 @@ class Family:
     Raises:
         ConfigError: for nests that overlap or do not fit, levees, rivers and gates at a border, and what nests lack:
             other cores than FiniteDifferences, several tiles in one process, other tracers than those of the outermost
-            grid, and what all grids share: gravity, Coriolis parameter, `linear`, layers, boundaries, communicator and dtype.
+            grid, and what all share: gravity, Coriolis parameter, `linear`, layers, boundaries, communicator, dtype.
 
     Attributes:
         nests: {name: Nest}.
