@@ -27,7 +27,7 @@ from ..nests.steps import FamilySystem, steps_of_family
 from ..output import earlier
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
-from ..output.running import RestartOutput, last_time, restore_earlier
+from ..output.running import RestartOutput, last_time, remove_replaced, restore_earlier
 from ..runtime.compilation import jit
 from ..runtime.paths import remove
 from ..stepping.explicit import TimeStepper
@@ -184,15 +184,17 @@ class NestedSimulation:
                 )
 
     def _check_later_files(self, last):
-        """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root.
+        """Remove the files of an earlier run that nests replace which start later, or raise DataError; on the root.
 
-        A run that was killed after a nest had started, and before its first restart, computes them again.
+        A resumed run that was killed after a nest had started, and before its first restart, computes them again.
         """
         outer = self.outer
         for name, simulation in self.simulations.items():
-            if name in self._started or self.start_of(name) >= last or outer.overwrite:
+            if name in self._started:
                 continue
-            for output in simulation.outputs:
+            if outer.overwrite and outer.resumed_from is None:
+                remove_replaced([output for output in simulation.outputs if output.path.exists()])
+            for output in simulation.outputs if self.start_of(name) < last and not outer.overwrite else ():
                 again = outer.resumed_alike and last_time(output.path) < (last + 0.5) * outer.dt
                 if output.path.exists() and not again:
                     raise DataError(
