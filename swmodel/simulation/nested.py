@@ -20,6 +20,8 @@ from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import Part, check_arguments, in_utc
 from ..fields.state import State
 from ..forcing.records import check_origins
+from ..models.checks import check_calendars
+from ..models.parts import first_date
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
 from ..nests.parts import in_nest
@@ -85,6 +87,7 @@ class NestedSimulation:
                         f"grid: {error}"
                     ) from None
             self.simulations[name].belong_to(family, name)
+            self.simulations[name].start = first_date(options["start"], *family.models.values())
         family.check_frames(steppers)
         self.borders = dict(zip(family.nests, family.borders, strict=True))
         self._started = {name for name in self.simulations if self.start_of(name) == 0}
@@ -243,6 +246,7 @@ def _start_of(family, start):
     dates = [start, *(model.start for _, model in models)]
     start = next((date for date in dates if date is not None), None)
     check_origins(origins, None if start is None else in_utc(start), "the run")
+    check_calendars(*family.models.values())
     return start
 
 
