@@ -78,6 +78,8 @@ class Steps:
             value: levels [m] (n,); NaN is a gap.
         """
         effects = []
+        if not np.isfinite(value).any():
+            return value, ("no sample has a level",)
         if self.spikes is not None:
             spiky = np.abs(value - _median(value)) > self.spikes
             value = np.where(spiky, np.nan, value)

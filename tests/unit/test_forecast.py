@@ -438,6 +438,12 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
         assert f"Samples that were used: p0 {samples}, p1 {samples}" in block
     cells = re.findall("<td>(.*?)</td>", text)[-15:]  # of the last table, which is the one of the command
     assert all(cell in printed for cell in cells)
+    lines = (records / "p1.csv").read_text().splitlines()
+    lines[50] = lines[50].partition(",")[0] + ",9.0"
+    (records / "p1.csv").write_text("\n".join(lines))
+    given = [x if x != "42min" else "80min" for x in given]
+    printed, errors = command.ok("forecast", tmp_path / "bank.nc", *given)
+    assert "The record of p1 is left out: the level of p1 jumps to 9 m after" in errors and "p0 41\n" in printed
     status, _, errors = command("forecast", tmp_path / "bank.nc", *given[:-2], tmp_path / "a.html", "--page")
     assert status != 0 and "--page" in errors and "a.html is also the file of --output" in errors
 
@@ -544,11 +550,8 @@ def _forecast_of_a_twin(b, folder, command, tmp_path):
     ):
         status, _, errors = command("forecast", folder / "bank.nc", "--observations", records, "-o", output)
         assert status != 0 and sentence in errors
-    far = (records / "far.csv").read_text()
-    spiky = far.splitlines()
-    spiky[8] = f"{spiky[8].partition(',')[0]},9.0"
     damaged = "time_s,elevation_m\n0,0.1\n60,high\n"
-    for text, why in ((damaged, "far.csv, line 3"), ("", "far.csv"), ("\n".join(spiky), "a spike")):
+    for text, why in ((damaged, "far.csv, line 3"), ("", "far.csv lacks")):
         (records / "far.csv").write_text(text)
         printed, errors = command.ok("forecast", folder / "bank.nc", *given)
         assert "samples: near 8\n" in printed and "The record of far is left out: " in errors and why in errors
