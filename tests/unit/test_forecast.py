@@ -416,6 +416,9 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
         (("--velocity", "2 km/s"), "--velocity needs --epicentre X,Y: where the rupture began"),
         (("--velocity", "2 km", "--epicentre", "0,0"), "--velocity"),
         (("--epicentre", "0,0"), "--epicentre needs --velocity"),
+        (("--threshold=-1 cm",), "--threshold: -0.01 is negative"),  # any level was the wave's arrival
+        (("--until=-5 min",), "--until: -300.0 is negative"),
+        (("--begin=-5 min",), "--begin: -300.0 is negative"),
     ):
         status, _, errors = command("forecast", tmp_path / "bank.nc", "--observations", records, *more)
         assert status != 0 and sentence in errors
