@@ -21,6 +21,7 @@ from ..config.adjoint import Adjoint
 from ..config.assembly import Assembly
 from ..errors import BlowUp, ConfigError, SwmodelError
 from ..fields.parameters import quantity_of_option
+from ..models.parts import first_date
 from ..output import remove_figures
 from ..output.metadata import references
 from ..output.studies import write_sensitivities
@@ -266,7 +267,7 @@ def _write(study, path, found, J, units):
         found,
         cost=described,
         seconds=problem.steps * problem.dt,
-        start=study.experiment.run.start,
+        start=first_date(study.experiment.run.start, problem.model),
         attributes=attributes,
         static={"depth": problem.model.depth, "wet": problem.model.wet},
     )

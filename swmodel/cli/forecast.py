@@ -121,7 +121,7 @@ def _bank_for(
 def records_for(
     bank: Bank, folder: str, start: str | None = None, without: Sequence[str] = ()
 ) -> dict[str, xr.DataArray]:
-    """{point: level over time} of the points that have a record in a folder.
+    """{point: level over time} of the points that have a record in a folder; one that is damaged is left out.
 
     Args:
         start: date and time of the earthquake in UTC; that of the bank's experiment unless given.
@@ -129,17 +129,19 @@ def records_for(
 
     Raises:
         ConfigError: if it is none.
-        DataError: as for `read_folder`.
+        DataError: as for `read_folder`, and if all records are damaged.
     """
     date = start or bank.about.get("start")
     try:
         moment = None if date is None else datetime.datetime.fromisoformat(date)
     except ValueError:
         raise ConfigError(f"--start {date} is no date and time in UTC; give one as in 2011-03-11T05:46:23.") from None
-    records = read_folder(folder, [name for name in bank.places if name not in without], moment, without)
+    refused: dict[str, str] = {}
+    records = read_folder(folder, [name for name in bank.places if name not in without], moment, without, refused)
+    _leave_out(refused, records)
     for each in records.values():
         logs.LOGGER.info("%s", each)
-    read = {*(each.path.name for each in records.values()), *without}
+    read = {*(each.path.name for each in records.values()), *without, *refused}
     if left := sorted(
         path.name
         for path in Path(folder).iterdir()
@@ -150,12 +152,22 @@ def records_for(
     return {name: xr.DataArray(each.value, {"time": each.time}, ("time",)) for name, each in records.items()}
 
 
+def _leave_out(refused, records):
+    """Warn of records {name: why} that do not count; raises ConfigError with all of them if no other is left."""
+    if refused and not records:
+        raise ConfigError([*refused.values()])
+    for name, why in refused.items():
+        logs.LOGGER.warning("The record of %s is left out: %s", name, why)
+
+
 def _forecast(bank: Bank, errors: Errors, options: Forecast):
     from ..forecast.bank import RUPTURE
 
     until = None if options.until is None else quantity_of_option("--until", options.until, "s")
     threshold = quantity_of_option("--threshold", options.threshold, "m")
     records = records_for(bank, str(options.observations), options.start, options.without or ())
+    records, refused = bank.usable(records, until, errors)
+    _leave_out(refused, records)
     points = list(options.point or bank.places)
     begun = clock.perf_counter()
     posterior = bank.posterior(records, until, errors)
@@ -185,13 +197,19 @@ def _forecast(bank: Bank, errors: Errors, options: Forecast):
 
         _save(drawing(posterior, records, points), Path(options.output).with_suffix(".png"))
     if options.page:
-        from ..postprocess.pages.forecast import forecast_page
+        _page(bank, records, posterior, points, threshold, Path(options.output).with_suffix(".html"))
 
-        shown = [*(bank.posterior(records, t, errors) for t in _moments(errors.begin, posterior.until)), posterior]
-        tables = [_harbour_rows(one.harbours(points, threshold), one.scores(records)) for one in shown]
-        names = f"Forecast: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
-        page = Path(options.output).with_suffix(".html")
-        say("page: %s", forecast_page(shown, records, points, tables, *names, page))
+
+def _page(bank, records, posterior, points, threshold, path):
+    """Write the page of the forecasts at each moment until that of the posterior, and print its path."""
+    from ..postprocess.pages.forecast import forecast_page
+
+    errors = posterior.errors
+    moments = _moments(errors.begin, posterior.until)
+    shown = [*(bank.posterior(bank.usable(records, t, errors)[0], t, errors) for t in moments), posterior]
+    tables = [_harbour_rows(one.harbours(points, threshold), one.scores(records)) for one in shown]
+    names = f"Forecast: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
+    logs.LOGGER.info("page: %s", forecast_page(shown, records, points, tables, *names, path))
 
 
 def _save(figure, path):

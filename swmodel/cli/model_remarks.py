@@ -23,7 +23,8 @@ from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
-from ..models.parts import named_series
+from ..models.parts import first_date, named_series
+from ..output.metadata import Date
 from ..simulation.progress import duration
 
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
@@ -37,7 +38,7 @@ def model_remarks(experiment: Experiment, model: Model) -> list[str]:
     waves = [sentence for index, entry in enumerate(experiment.boundary) for sentence in _waves(index, entry, model)]
     return [
         *waves,
-        *_calendars(experiment.run, model),
+        *_calendars(experiment, model),
         *_high_tides(model),
         *_drifts(experiment.run, model),
         *_solar(experiment.run, model),
@@ -92,6 +93,7 @@ def _solar(run: Run, model: Model) -> Iterator[str]:
 
 def _gaps(run: Run, model: Model) -> Iterator[str]:
     """A warning of the longest gap in each series of records that are equally spaced elsewhere."""
+    start = first_date(run.start, model)
     series = {name: each.times for name, each in named_series(model).items() if each.source and not each.cycle}
     for name, _, table in values_of(model, Table):
         series[name] = table.points(model.communicator)
@@ -105,21 +107,22 @@ def _gaps(run: Run, model: Model) -> Iterator[str]:
             k = int(np.argmax(longest))
             yield (
                 f"{name}: its records are {duration(usual)} apart, and {duration(intervals[k])} from "
-                f"{_moment(run, times[k])} to {_moment(run, times[k + 1])}, where a straight line bridges them; add "
-                "the records or the file that is missing."
+                f"{_moment(start, times[k])} to {_moment(start, times[k + 1])}, where a straight line bridges them; "
+                "add the records or the file that is missing."
             )
 
 
-def _moment(run: Run, seconds: float) -> str:
+def _moment(start: Date | None, seconds: float) -> str:
     """A moment of a run as a date, or in seconds without one."""
-    if run.start is None:
+    if start is None:
         return f"{seconds:g} s"
-    return f"{run.start + datetime.timedelta(seconds=float(seconds)):%Y-%m-%d %H:%M}"
+    return f"{start + datetime.timedelta(seconds=float(seconds)):%Y-%m-%d %H:%M}"
 
 
-def _calendars(run: Run, model: Model) -> Iterator[str]:
-    """A warning if output files, whose dates are Gregorian, have other dates than the files of the forcing."""
-    if run.start is None:
+def _calendars(experiment: Experiment, model: Model) -> Iterator[str]:
+    """A warning if observations, whose dates are Gregorian, have other dates than the files of the forcing."""
+    run, gauges = experiment.run, experiment.output.gauges
+    if run.start is None or ((gauges is None or gauges.observations is None) and experiment.inversion is None):
         return
     for name, series in named_series(model).items():
         calendar = getattr(series.source, "calendar", None)
@@ -129,7 +132,7 @@ def _calendars(run: Run, model: Model) -> Iterator[str]:
         there = _later(run.start, run.until, calendar)
         if there != f"{end:%Y-%m-%d}":
             yield (
-                f"{name} is in the calendar {calendar}, and output files count their dates in the Gregorian one: the "
+                f"{name} is in the calendar {calendar}, and observations count their dates in the Gregorian one: the "
                 f"end of the run is {end:%Y-%m-%d} there, and {there} in the calendar of the forcing."
             )
             return

@@ -41,8 +41,20 @@ def remarks(experiment: Experiment, grid: Grid, dt: float, deepest: float = math
     """
     found = [*_circle(grid), *_seam(experiment, grid), *_intervals(experiment, dt), *_ramps(experiment)]
     found += [*_harmonics(experiment, dt), *_gauges(experiment), *_thresholds(experiment, -deepest)]
-    found += [*_repeated(experiment), *_storms(experiment, grid), *_barometers(experiment)]
+    found += [*_repeated(experiment), *_storms(experiment, grid), *_barometers(experiment), *_nests(experiment)]
     return found + [*_inversion(experiment, deepest)]
+
+
+def _nests(experiment):
+    """Warnings of nests that would start when the run has ended."""
+    starts = {None: 0.0}
+    for k, nest in enumerate(experiment.nest):
+        starts[nest.name] = start = max(nest.start, starts[nest.inside])
+        if start >= experiment.run.until:
+            yield (
+                f"nest[{k}].start: the nest {nest.name!r} is not stepped and writes no files, since it starts after "
+                f"{duration(start)} and the run ends after {duration(experiment.run.until)}."
+            )
 
 
 def _circle(grid):

@@ -371,11 +371,13 @@ def _depths(nest, difference):
 
 
 def nest_output_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str]]:
-    """(label, text) lines of the files of each nest."""
+    """(label, text) lines of the files of each nest that starts during the run."""
     lines = []
     for one in made.nests:
         model, experiment = family.models[one.name], one.made.experiment()
         step, first = dt / family.total_steps(one.name), dt * family.first_step(one.name, dt)
+        if first >= experiment.run.until:
+            continue
         folder = folder_of_nest(one, Path("."))
         text = [f"{folder}/{line}" for line in facts.output_lines(experiment, model, step, first)]
         lines.append((f"output of {one.name}", "\n".join(text) or "none"))

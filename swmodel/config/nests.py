@@ -60,7 +60,7 @@ Nest = section_for(NestOfModel, None, _Nest)
 Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
 
-def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, initial: Any = None) -> Iterator[Mistake]:
+def nest_mistakes(nest: tuple, sections: Mapping[str, Any], initial: Any = None) -> Iterator[Mistake]:
     """Mistakes of nests."""
     before: list[str] = []
     for k, each in enumerate(nest):
@@ -68,9 +68,6 @@ def nest_mistakes(nest: tuple, sections: Mapping[str, Any], run: Any = None, ini
             known = nearest(each.inside, before) if before else "it is the first; leave `inside` out"
             yield Mistake(("nest", k, "inside"), f"no nest before this one is called {each.inside!r}; {known}")
         before.append(each.name)
-        if run is not None and each.start >= run.until:
-            text = f"{each.start:g} s is not before the end of the run at {run.until:g} s; start earlier"
-            yield Mistake(("nest", k, "start"), text)
         for study in ("adjoint", "inversion", "green"):
             if sections.get(study) is not None and each.start > 0:
                 whole = "responses" if study == "green" else "derivatives"
@@ -173,15 +170,14 @@ def name_of_folder(name: str, output: Output | None) -> str:
 
 
 def _folder_mistakes(nests):
-    """Folders that two grids would share, whose files may have the same names."""
+    """Folders that two grids would share, whose files may have the same names; some file systems ignore capitals."""
     taken = {".": "the outermost grid"}
     for k, each in enumerate(nests):
         folder = os.path.normpath(name_of_folder(each.name, each.output))
-        if folder in taken:
+        if (owner := taken.setdefault(folder.casefold(), f"the nest {each.name!r}")) != f"the nest {each.name!r}":
             written = each.output is not None and "folder" in each.output.written
             path = ("nest", k, "output", "folder") if written else ("nest", k)
-            yield Mistake(path, f"{folder!r} is the folder of {taken[folder]}, too; give each grid a folder of its own")
-        taken.setdefault(folder, f"the nest {each.name!r}")
+            yield Mistake(path, f"{folder!r} is the folder of {owner}, too; give each grid a folder of its own")
 
 
 SHARED = ("grid", "run", "output", "stepper", "ensemble")

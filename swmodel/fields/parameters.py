@@ -554,8 +554,8 @@ def check_arguments(who: str, rules: dict, values: dict) -> None:
 
 
 def quantity_of_option(option: str, text: str, unit: str) -> float:
-    """The value of a command-line option in `unit`; raises ConfigError, with the name of the option in its message."""
+    """The value of an option in `unit`, 0 or more; raises ConfigError, with the name of the option in its message."""
     try:
-        return Number(units=unit).read(text)
+        return Number(units=unit, minimum=0.0).read(text)
     except ValueError as error:
         raise ConfigError(ended(f"{option}: {error}")) from error

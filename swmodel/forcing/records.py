@@ -13,7 +13,7 @@ import dataclasses
 import datetime
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -224,16 +224,16 @@ class FunctionOfTime(RecordsInTime):
 # -- what a model checks ----------------------------------------------------------------------------------------------
 
 
-def check_calendars(series: Mapping[str, Series], gregorian: str | None = None) -> None:
-    """Raise ConfigError if the dates of the files of some {name: Series} are in different calendars.
+def check_calendars(series: Iterable[tuple[str, Series]], gregorian: str | None = None) -> None:
+    """Raise ConfigError if the dates of the files of some Series are in different calendars.
 
     Args:
-        series: the Series.
+        series: (name, Series).
         gregorian: another part of the model whose dates are Gregorian, as those of tides are, in words; None if there
             is none.
     """
     calendars: dict[str, tuple[str, _Source]] = {}
-    for name, source in ((name, each.source) for name, each in series.items()):
+    for name, source in ((name, each.source) for name, each in series):
         if source is not None and source.calendar is not None:
             calendars.setdefault(source.calendar, (name, source))
     if len(calendars) > 1:
@@ -250,6 +250,11 @@ def check_calendars(series: Mapping[str, Series], gregorian: str | None = None) 
                     f"{source.name} is in the calendar {source.calendar} ({source.what}), and {gregorian} has dates of "
                     "the Gregorian one, so that their dates drift apart; convert the file to the calendar standard."
                 )
+
+
+def calendar_of(series: Iterable[Series]) -> str:
+    """The calendar of the dates of the files of some Series, "standard" where these have none."""
+    return next((x.source.calendar for x in series if x.source is not None and x.source.calendar), "standard")
 
 
 def check_origins(

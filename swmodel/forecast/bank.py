@@ -34,8 +34,8 @@ from ..output import replacing
 from ..runtime.compilation import jit
 from ..simulation.simulation import Simulation
 from ..stepping.explicit import TimeStepper
-from .errors import Errors
-from .inference import Posterior, infer
+from .errors import Errors, examined, samples_of
+from .inference import Posterior, Scales, infer, prior_root
 
 RUPTURE = "rise_time", "rupture_velocity", "epicentre"  # of sources that do not rise at once, in `about`
 FAULTS = {"areas": "area", "tops": "top"}  # what faults have, and its variable in the file
@@ -282,6 +282,21 @@ class Bank:
             ConfigError: for a point that is not in the bank, and for records that cannot be a tsunami's.
         """
         return infer(self, records, until, errors or Errors())
+
+    def usable(
+        self, records: Mapping[str, xr.DataArray], until: float | None = None, errors: Errors | None = None
+    ) -> tuple[dict[str, xr.DataArray], dict[str, str]]:
+        """(the records from which `posterior` and its scores follow, {name: why not} of the others)."""
+        errors, found, refused = errors or Errors(), {}, {}
+        prior = prior_root(self.distances, Scales.before(self, errors))
+        for name, record in records.items():
+            try:
+                samples_of({name: record}, list(self.places), self.times, 0.0, np.inf)  # scores go on to its end
+                examined(self, {name: record}, until, errors, prior)
+                found[name] = record
+            except ConfigError as error:
+                refused[name] = str(error)
+        return found, refused
 
 
 def problem_of(

@@ -12,12 +12,16 @@ late. On the deep sea they are late by 0.5 to 1 percent, as the Earth yields und
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 from scipy.ndimage import uniform_filter1d
 
 from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from .bank import Bank
 
 QUIET = 5.0  # deviations by which a level may be off zero before the wave can be there
 SPIKE = 12.0  # by how many times the usual a sample may be off the mean of its neighbours
@@ -116,28 +120,26 @@ def samples_of(
     return found
 
 
-def checked(
-    whole: list[Samples],
-    samples: list[Samples],
-    possible: Mapping[int, np.ndarray],
-    times: np.ndarray,
-    instrument: float,
-) -> list[str]:
-    """Sentences on what is doubtful in records.
+def examined(
+    bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None, errors: Errors, prior: np.ndarray
+) -> tuple[list[Samples], dict[int, np.ndarray], list[str]]:
+    """(Samples that are used, {row: deviation of its level before there are records [m]}, what is doubtful in records).
 
     Args:
-        whole: of all times, those of seismic waves among them.
-        samples: of the times that are used.
-        possible: {row: standard deviation of the level before there are records [m], (times,)}.
-        times: of the bank [s].
-        instrument: s [m].
+        bank, records, until, errors: as for `Bank.posterior`.
+        prior: U, whose product with its transpose is the covariance of the amplitudes before there are records [m2].
 
     Raises:
         ConfigError: for a record that is no tsunami's.
     """
-    each = [(check, one) for check, some in ((_jump, samples), (_offset, whole)) for one in some]
-    found = [check(one, times, possible[one.row], instrument) for check, one in each]
-    return [sentence for sentence in (*found, *(_gap(one, times) for one in samples)) if sentence]
+    last, s = np.inf if until is None else float(until), errors.instrument
+    whole, samples = (samples_of(records, list(bank.places), bank.times, begin, last) for begin in (0.0, errors.begin))
+    for each in whole:
+        bank.rows([each.name])
+    possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in whole}
+    checks = [(check, one) for check, some in ((_jump, samples), (_offset, whole)) for one in some]
+    found = [check(one, bank.times, possible[one.row], s) for check, one in checks]
+    return samples, possible, [text for text in (*found, *(_gap(one, bank.times) for one in samples)) if text]
 
 
 def without_samples(records: Mapping[str, xr.DataArray], samples: list[Samples], times: np.ndarray) -> list[str]:

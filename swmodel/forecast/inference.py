@@ -30,7 +30,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
-from .errors import Errors, Samples, checked, correlation, error_terms, samples_of, without_samples
+from .errors import Errors, Samples, correlation, error_terms, examined, samples_of, without_samples
 
 if TYPE_CHECKING:
     from .bank import Bank
@@ -201,14 +201,9 @@ def _spread(rows, mean, root, times, share, errors):
 
 def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None, errors: Errors) -> Posterior:
     """The Posterior of a bank from records; arguments and errors as for `Bank.posterior`."""
-    last = np.inf if until is None else float(until)
-    whole, samples = (samples_of(records, list(bank.places), bank.times, begin, last) for begin in (0.0, errors.begin))
-    for each in whole:
-        bank.rows([each.name])
     first = Scales.before(bank, errors)
     prior = prior_root(bank.distances, first)
-    possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in whole}
-    remarks = checked(whole, samples, possible, bank.times, errors.instrument)
+    samples, possible, remarks = examined(bank, records, until, errors, prior)
     used = {str(each.name): int(each.at.size) for each in samples}
     end = max((bank.times[each.at[-1]] for each in samples), default=0.0)
     if any((possible[each.row][each.at] > errors.instrument).any() for each in samples):

@@ -29,6 +29,7 @@ LARGEST = {ELEVATION: 900.0, "u_m_s": 50.0, "v_m_s": 50.0}  # beyond them are 99
 ENDS = ".csv", ".nc", ".txt", ".json", ".dart", ".tab", ".tsv", ".dat", ".asc"  # of the names of records
 LEAST_DIGITS = 3  # of the number of a station
 NINES = 90.0  # beyond it 99.99 and other numbers of nines alone are signs of a gap
+APART = 1.0, 20.0  # [m] from all other levels, where 9.99 and such, and a number that repeats, are signs of a gap, too
 
 
 def gauge_files(
@@ -115,7 +116,7 @@ def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, Any]:
     columns = {name: values[timed] for name, values in columns.items()}
     for name in LARGEST.keys() & columns.keys():
         size = np.abs(columns[name])
-        if (wrong := stand_for_gaps(size, LARGEST[name])).any():
+        if (wrong := stand_for_gaps(size, LARGEST[name]) | gap_codes(columns[name])).any():
             k = int(np.argmax(wrong))
             why = f"beyond {LARGEST[name]:g}" if size[k] > LARGEST[name] else "which stands for a gap"
             raise DataError(
@@ -154,7 +155,31 @@ def kind_of_places(path: str | Path, spherical: bool | None, owner: str = "grid"
 
 def stand_for_gaps(size: np.ndarray, largest: float) -> np.ndarray:
     """Which absolute values are beyond the largest one, or numbers of nines alone; NaN is neither."""
-    return (size > largest) | np.array([value > NINES and set(f"{value:g}") <= {"9", "."} for value in size], bool)
+    return (size > largest) | _of_nines(size, NINES)
+
+
+def gap_codes(value: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    """Which values of a record, (n,) in units of `scale` metres, are codes of gaps, since no water goes there and back.
+
+    They are numbers of three nines or more, as 9.999, and one that less than half of the record repeats, as -777, which
+    are apart from all others by more than APART.
+    """
+    finite = np.isfinite(value)
+    numbers, group, counts = np.unique(value[finite], return_inverse=True, return_counts=True)
+    codes = _of_nines(np.abs(numbers), 9.98)
+    water = scale * numbers[~codes]
+    near, far = APART
+    codes[codes] = [np.abs(water - scale * x).min(initial=np.inf) > near for x in numbers[codes]]
+    steps = np.diff(scale * numbers, prepend=-np.inf, append=np.inf)
+    codes |= (np.minimum(steps[:-1], steps[1:]) > far) & (counts > 1) & (2 * counts < finite.sum())
+    found = np.zeros(value.shape, bool)
+    found[finite] = codes[group]
+    return found
+
+
+def _of_nines(size, least):
+    """Which positive numbers above the least one are nines alone."""
+    return np.array([value > least and set(f"{value:g}") <= {"9", "."} for value in size], bool)
 
 
 def _without_repeats(path, columns):

@@ -253,7 +253,7 @@ def seconds_since(time: Any, start: datetime.datetime | None) -> np.ndarray:
         if units.lower() not in ("s", "sec", "second", "seconds"):
             raise DataError(f"the times of {named(time)} have units {units!r}; give 'seconds since ...' (CF) or 's'.")
         return values.astype(np.float64)
-    origin = values[0] if start is None else _in_calendar(start, values[0].calendar, named(time))
+    origin = values[0] if start is None else in_calendar(start, values[0].calendar, named(time))
     return np.array([(value - origin).total_seconds() for value in values])
 
 
@@ -284,7 +284,7 @@ def seconds_of_dates(
     values = np.asarray(values, np.float64)
     seconds = (values - (values[0] if start is None else 0.0)) * unit
     if start is not None:
-        seconds += (zero - _in_calendar(in_utc(start), zero.calendar, name)).total_seconds()
+        seconds += (zero - in_calendar(in_utc(start), zero.calendar, name)).total_seconds()
     return np.round(seconds, 6)  # dates in files are often fractions of days
 
 
@@ -328,8 +328,8 @@ def _with_whole_time(units, name):
     return f"{date} {hour or '00'}{minute or ':00'}{second} {zone}".strip()
 
 
-def _in_calendar(start, calendar, name):
-    """A datetime as a date of a calendar."""
+def in_calendar(start: datetime.datetime, calendar: str, name: str) -> cftime.datetime:
+    """A date and time in UTC as a date of the calendar of `name`; raises DataError where that has no such day."""
     try:
         return cftime.datetime(*start.timetuple()[:6], start.microsecond, calendar=calendar)
     except ValueError:

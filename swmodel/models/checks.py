@@ -372,10 +372,11 @@ def dated_parts(parts: Mapping[str, object]) -> tuple[Dated, ...]:
     return tuple(found)
 
 
-def check_calendars(model: "ShallowWater") -> None:
+def check_calendars(*models: "ShallowWater") -> None:
     """Raise ConfigError for files whose dates drift apart, from one another or from those of tides and tracks."""
-    others = [dated.name for dated in model.dated if dated.kind != "records"]
-    records.check_calendars(named_series(model), others[0] if others else None)
+    others = [dated.name for model in models for dated in model.dated if dated.kind != "records"]
+    series = [each for model in models for each in named_series(model).items()]
+    records.check_calendars(series, others[0] if others else None)
 
 
 def check_gregorian(model: "ShallowWater", start: datetime.datetime | None, who: str) -> None:
@@ -386,7 +387,7 @@ def check_gregorian(model: "ShallowWater", start: datetime.datetime | None, who:
         who: as "the harmonic analysis".
     """
     if start is not None:
-        records.check_calendars(named_series(model), who)
+        records.check_calendars(named_series(model).items(), who)
 
 
 def check_files(model: "ShallowWater", end: float) -> None:

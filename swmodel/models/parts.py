@@ -3,10 +3,12 @@
 Mistakes are located by the names, such as "boundary.0". Intervals are in numbers of steps.
 """
 
+import datetime
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+import cftime
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,9 @@ from ..dynamics.clock import Coverage
 from ..dynamics.domain import Domain, Model
 from ..dynamics.terms import Series, TiledPart, Window
 from ..errors import of_part
+from ..fields.parameters import in_utc
+from ..forcing.records import calendar_of
+from ..grids.regrid import in_calendar
 
 T = TypeVar("T")
 
@@ -43,6 +48,12 @@ def named_series(model: Model) -> dict[str, Series]:
     """{"forcing.0.pressure": Series, ...} of all parts of a model, and its "source"."""
     found = {f"{name}.{key}": each for name, part in model.named_parts() for key, each in part.series().items()}
     return found if model.uplift is None else {**found, "source": model.uplift}
+
+
+def first_date(start: datetime.datetime | None, *models: Model) -> datetime.datetime | cftime.datetime | None:
+    """The date and time of step 0 of some models, in the calendar of the files that drive them, where it is another."""
+    calendar = calendar_of(each for model in models for each in named_series(model).values())
+    return start if start is None or calendar == "standard" else in_calendar(in_utc(start), calendar, "the forcing")
 
 
 def named_origins(model: Model, parts: Mapping[str, object]) -> dict[str, str]:

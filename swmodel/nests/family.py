@@ -26,6 +26,7 @@ from .edges import counted
 from .interpolation import blended, depth_of, difference, warn_of_difference
 from .nest import Nest, finest
 from .parts import (
+    OWN,
     SHARED,
     STAGES,
     check_arrays,
@@ -44,7 +45,6 @@ from .steps import FamilySystem, family_system
 
 __all__ = ["Family"]
 
-OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
 RULES = {
     "nests": Part(("place_among",), 'Nest("harbour", x=(0.0, 1e4), y=(0.0, 1e4))', several=True, alone=False),
     "stages": Number(minimum=1, whole=True),
@@ -66,7 +66,7 @@ class Family:
     Raises:
         ConfigError: for nests that overlap or do not fit, levees, rivers and gates at a border, and what nests lack:
             other cores than FiniteDifferences, several tiles in one process, other tracers than those of the outermost
-            grid, and layers, boundaries, a communicator or a dtype of their own.
+            grid, and what all share: gravity, Coriolis parameter, `linear`, layers, boundaries, communicator, dtype.
 
     Attributes:
         nests: {name: Nest}.

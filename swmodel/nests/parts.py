@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ..dynamics.layer import LayerFlow
 
 __all__ = [
+    "OWN",
     "SHARED",
     "STAGES",
     "check_arrays",
@@ -59,7 +60,8 @@ __all__ = [
     "warn_of_sponges",
 ]
 
-SAME = ("boundaries", "communicator", "dtype")  # arguments that a nest cannot have of its own
+OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
+SAME = (*OWN, "dtype", "gravity", "coriolis", "linear", "layers")  # those that a nest cannot have of its own
 SHARED = "forcing", "dissipation", "tracers"  # parts of the outermost grid that nests take over
 FRAME = 6  # the least width of the frame, in cells of the nest
 OF_STAGE = 3  # the same for a step of one stage, of which ForwardBackward reads 2
@@ -82,9 +84,7 @@ def check_options(name: str, options: Mapping[str, object]) -> None:
         if key in ("grid", "depth"):
             why = f"{key} is an argument of its own, or follows from the box; leave it out of `options`."
         if key in SAME and name:
-            why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
-        if key == "layers" and name:
-            why = "all grids have the layers of the outermost one; leave it out there."
+            why = "all grids have that of the outermost one; leave it out there."
         if key in SHARED and any(getattr(part, "kind", "") == "boundary" for part in one_or_more(value)):
             why = "nests would have it along sides of their own; give it in boundaries, which the outermost grid has."
         if why:

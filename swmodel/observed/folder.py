@@ -3,7 +3,7 @@
 A file is a table with time_s and elevation_m (grids/observed_tables.py), or what a provider of gauges writes
 (levels.py). `records.toml` in the folder declares what is done to the records:
 
-    zone = "+09:00"             # of dates without one, where the file does not state it; UTC unless given
+    zone = "+09:00"             # of dates in files that do not state it; UTC unless given
     unit = "ft"                 # of levels, where the file does not state it; m unless given
     spikes = 0.2                # [m]
     detide = true               # or constituents, as ["M2", "K1"]
@@ -34,13 +34,14 @@ import numpy as np
 from ..errors import DataError
 from ..fields.parameters import in_utc
 from ..forcing.constituents import distinct, periods
-from ..grids.observed_tables import ELEVATION, TIME, checked, gauge_files, read_series
+from ..grids.observed_tables import ELEVATION, TIME, checked, gap_codes, gauge_files, read_series
 from ..runtime.formats import check_format, is_date
 from .levels import METRES, READERS, Levels, read_levels
 
 FILE = "records.toml"
 TIDES = "M2", "S2", "N2", "K1", "O1", "Q1", "M4"
 NEIGHBOURS = 5  # on either side
+UTC = "", "Z", "+00:00", "-00:00"
 SHORTEST = 43200.0  # [s] of a record from which tides can be fitted
 PLAIN = "a table with time_s and elevation_m"
 WANTED = "levels of CO-OPS, IOC, DART or UHSLC, or a CSV or netCDF file of observations"
@@ -77,6 +78,8 @@ class Steps:
             value: levels [m] (n,); NaN is a gap.
         """
         effects = []
+        if not np.isfinite(value).any():
+            return value, ("no sample has a level",)
         if self.spikes is not None:
             spiky = np.abs(value - _median(value)) > self.spikes
             value = np.where(spiky, np.nan, value)
@@ -199,6 +202,7 @@ def read_folder(
     names: Iterable[str],
     start: datetime.datetime | None = None,
     others: Iterable[str] = (),
+    refused: dict[str, str] | None = None,
 ) -> dict[str, GaugeRecord]:
     """{gauge: GaugeRecord} of the gauges `names` that have a file in `folder`.
 
@@ -207,6 +211,7 @@ def read_folder(
         names: of the gauges.
         start: date and time of step 0 of the run, from which dates count.
         others: further gauges, to which files may belong.
+        refused: where {gauge: why} of records that cannot be read is entered; None raises the first of these errors.
 
     Raises:
         DataError: for files that cannot be assigned or read, and for steps of gauges that there are not.
@@ -220,11 +225,15 @@ def read_folder(
     files: Mapping[str, Path] = {}
     if rest:
         files = gauge_files(folder, rest, others, taken=named.values())
-    return {
-        name: read_gauge(named.get(name) or files[name], start, own.get(name, common))
-        for name in names
-        if name in named or name in files
-    }
+    records = {}
+    for name in (name for name in names if name in named or name in files):
+        try:
+            records[name] = read_gauge(named.get(name) or files[name], start, own.get(name, common))
+        except DataError as error:
+            if refused is None:
+                raise
+            refused[name] = str(error)
+    return records
 
 
 def read_gauge(
@@ -266,16 +275,25 @@ def _columns(path, levels: Levels, start, steps):
         raise DataError(f"{path} has dates, and the run has none; give run.start.")
     if levels.unit and steps.unit not in ("", levels.unit):
         raise DataError(f"{path} is in {levels.unit}, and {FILE} has {steps.unit}; leave unit out.")
+    if levels.zone and steps.zone not in UTC:
+        raise DataError(
+            f"{path} has dates in {levels.zone}, and {FILE} has the zone {steps.zone}; leave zone out, or give it to "
+            "the gauges whose files need it."
+        )
     unit, zone = levels.unit or steps.unit or "m", "" if levels.zone else steps.zone
     origin = in_utc(datetime.datetime.fromisoformat(f"{in_utc(start).isoformat()}{zone}")) if zone else in_utc(start)
     shift = (in_utc(start) - origin).total_seconds()
     seconds = (levels.moments - np.datetime64(in_utc(start), "ms")) / np.timedelta64(1, "ms") / 1e3 - shift
-    columns = checked(path, {TIME: seconds, ELEVATION: METRES[unit] * levels.value})
+    codes = gap_codes(levels.value, METRES[unit])
+    numbers = ", ".join(f"{x:g}" for x in np.unique(levels.value[codes]))
+    left_out = (f"{codes.sum():,} samples of {numbers}, which stand for gaps, left out",) if codes.any() else ()
+    columns = checked(path, {TIME: seconds, ELEVATION: METRES[unit] * np.where(codes, np.nan, levels.value)})
     order = np.argsort(columns[TIME], kind="stable")
     assumed = (
         f"{levels.words} in {unit}{'' if levels.unit or steps.unit else ' (assumed)'}",
         f"dates in {levels.zone or zone or 'UTC (assumed)'}",
         f"above {levels.datum}",
         *levels.notes,
+        *left_out,
     )
     return {name: values[order] for name, values in columns.items()}, assumed

@@ -94,12 +94,29 @@ def _moments(path: str | Path, words: str, texts: Iterable[object]) -> np.ndarra
     return np.array(moments, "datetime64[ms]")
 
 
+def _dates(path: str | Path, words: str, table: np.ndarray) -> np.ndarray:
+    """datetime64[ms] (n,) of rows of year, month, day, hour, minute and second; raises DataError for no dates."""
+    moments = []
+    for row in table.tolist():
+        try:
+            year, month, day, *clock = map(int, row)
+            if not all(0 <= x <= most for x, most in zip(clock, (24, 59, 60))):
+                raise ValueError
+            hours, minutes, seconds = clock
+            time = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+            moments.append(datetime.datetime(year, month, day) + time)
+        except (ValueError, OverflowError):
+            numbers = [int(x) if x.is_integer() else x for x in row]
+            raise DataError(f"{path}: {numbers} is no date in {words}; get the file again.") from None
+    return np.array(moments, "datetime64[ms]")
+
+
 def _numbers(path: str | Path, words: str, texts: Iterable[object]) -> np.ndarray:
     """The numbers that texts stand for, (n,), NaN for empty ones; raises DataError for others."""
     numbers = []
     for text in texts:
         try:
-            numbers.append(float(str(text)) if text not in ("", "-", None) else np.nan)
+            numbers.append(float(str(text)) if text not in ("", "-", "MM", None) else np.nan)
         except ValueError:
             raise DataError(
                 f"{path}, {words}: {text!r} is not a number; the file is damaged, so get it again."
@@ -223,15 +240,7 @@ def _dart(path):
     if not rows:
         raise DataError(f"{path} has no lines of {DART}; get it again.")
     table = np.reshape(_numbers(path, DART, [cell for _, row in rows for cell in row]), (-1, 8))
-    year, month, day, hour, minute, second = table[:, :6].astype(int).T
-    months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
-    in_month = (months.astype("datetime64[D]") + (day - 1)).astype("datetime64[M]") == months
-    fits = (year > 1980) & (month >= 1) & (month <= 12) & in_month & (hour < 25) & (minute < 60) & (second < 61)
-    if not fits.all():
-        k = int(np.argmin(fits))
-        raise DataError(f"{path}: {table[k, :6].astype(int).tolist()} is no date in {DART}; get the file again.")
-    seconds = 86400 * (day - 1) + 3600 * hour + 60 * minute + second
-    moments = months.astype("datetime64[ms]") + (1000 * seconds).astype("timedelta64[ms]")
+    moments = _dates(path, DART, table[:, :6])
     height = np.where(table[:, 7] == 9999.0, np.nan, table[:, 7])
     order = np.lexsort((-table[:, 6], moments))  # of one time the shortest interval comes first
     order = order[np.isfinite(height[order])]
@@ -239,7 +248,7 @@ def _dart(path):
     if not order.size:
         raise DataError(f"{path} has gaps alone in place of {DART}; get another time.")
     middle = float(np.median(height[order]))
-    kinds = [f"{n:,} of {INTERVALS.get(int(k), k)}" for k, n in zip(*np.unique(table[order, 6], return_counts=True))]
+    kinds = [f"{n:,} of {INTERVALS.get(k, k)}" for k, n in zip(*np.unique(table[order, 6], return_counts=True))]
     notes = f"column of {middle:.2f} m", f"samples: {', '.join(kinds)}"
     return Levels(DART, moments[order], height[order] - middle, "m", "UTC", "the median of the record", notes)
 
@@ -262,12 +271,8 @@ def _uhslc_csv(path):
         raise DataError(f"{path}, {UHSLC}: rows have {min(widths)} to {max(widths)} cells; get the file again.")
     table = np.reshape(_numbers(path, UHSLC, [cell.strip() for row in rows for cell in row]), (len(rows), -1))
     *days, level = table.T
-    hour = days[3] if len(days) == 4 else np.full(len(rows), 12.0)
-    try:
-        dates = [datetime.datetime(int(y), int(m), int(d)) for y, m, d in zip(*days[:3])]
-    except ValueError as error:
-        raise DataError(f"{path}, {UHSLC}: {error}; get the file again.") from None
-    moments = np.array(dates, "datetime64[ms]") + (3_600_000 * hour).astype("timedelta64[ms]")
+    rest = [days[3] if len(days) == 4 else np.full(len(rows), 12.0), *np.zeros((2, len(rows)))]
+    moments = _dates(path, UHSLC, np.column_stack([*days[:3], *rest]))
     return _uhslc(moments, level, DAILY * (len(days) == 3))
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import datetime
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..fields.variables import Variable
 from ..grids.grid import Grid
 from . import metadata, replacing
-from .metadata import Attribute, Compression, MemberValues
+from .metadata import Attribute, Compression, Date, MemberValues
 
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
@@ -35,7 +34,7 @@ class Moment(TypedDict, total=False):
 
     seconds: Required[float]
     since: float | None
-    start: datetime.datetime | None
+    start: Date | None
     attributes: Mapping[str, Attribute] | None
     static: Mapping[str | Variable, np.ndarray] | None
     members: MemberValues | None
@@ -96,7 +95,7 @@ def define_grid(dataset: netCDF4.Dataset, grid: Grid, of_water: np.ndarray | Non
 
 
 def define_time(
-    dataset: netCDF4.Dataset, start: datetime.datetime | None, dimensions: tuple[str, ...] = ("time",), chunk: int = 512
+    dataset: netCDF4.Dataset, start: Date | None, dimensions: tuple[str, ...] = ("time",), chunk: int = 512
 ) -> None:
     """Define the time coordinate; without dimensions it is the time of all fields of the file."""
     chunks = (chunk,) if dimensions else None
@@ -206,9 +205,7 @@ def limit_chunk_caches(dataset: netCDF4.Dataset) -> None:
 BY_NAME = "xarray selects by name after set_index(gauge='gauge_name'); postprocess.open_output does this"
 
 
-def define_times_of(
-    dataset: netCDF4.Dataset, control: str, times: Sequence[float], start: datetime.datetime | None
-) -> str:
+def define_times_of(dataset: netCDF4.Dataset, control: str, times: Sequence[float], start: Date | None) -> str:
     """Define the coordinate of the times of a control's values, such as the points of a track, once for each part.
 
     Args:
@@ -271,7 +268,7 @@ class FieldsOfOneTime:
     dataset: netCDF4.Dataset
     grid: Grid
     static: Mapping[str | Variable, np.ndarray]
-    start: datetime.datetime | None = None
+    start: Date | None = None
 
     @classmethod
     @contextlib.contextmanager
@@ -283,7 +280,7 @@ class FieldsOfOneTime:
         *,
         seconds: float,
         since: float | None = None,
-        start: datetime.datetime | None = None,
+        start: Date | None = None,
         attributes: Mapping[str, Attribute] | None = None,
         static: Mapping[str | Variable, np.ndarray] | None = None,
         members: MemberValues | None = None,

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+import cftime
 import netCDF4
 import numpy as np
 from numpy.typing import DTypeLike
@@ -40,6 +41,7 @@ Compression = Literal[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, "zstd"]
 MemberValues = Mapping[str, Sequence[Any]]  # {name: values, one for each member of an ensemble}
 Attribute: TypeAlias = str | float | np.generic | np.ndarray | Sequence[float] | Sequence[str] | None
 Attributes: TypeAlias = dict[str, Attribute]  # of a variable or a file
+Date: TypeAlias = datetime.datetime | cftime.datetime  # Gregorian, or of the calendar in it
 NOMINAL_START = datetime.datetime(2000, 1, 1)
 
 # On the sphere x points east and y north, and CF has standard names for these components.
@@ -223,16 +225,16 @@ def member_name(name: str) -> str:
     return re.sub(r"\W+", "_", name).strip("_")
 
 
-def time_attributes(start: datetime.datetime | None) -> Attributes:
+def time_attributes(start: Date | None) -> Attributes:
     """The CF attributes of time, counted from `start` (in UTC if it has no time zone), or from a nominal date."""
-    nominal = start is None
-    start = NOMINAL_START if start is None else in_utc(start)
+    nominal, calendar = start is None, getattr(start, "calendar", "standard")
+    start = NOMINAL_START if start is None else in_utc(start) if isinstance(start, datetime.datetime) else start
     found: Attributes = {
         "long_name": "time",
         "standard_name": "time",
         "axis": "T",
         "units": f"seconds since {start.isoformat(sep=' ')}",
-        "calendar": "standard",
+        "calendar": calendar,
         "units_metadata": "leap_seconds: none",
     }
     if nominal:

@@ -1,6 +1,5 @@
 """A netCDF file that grows along time, record by record: creation, continuation after a restart, and appending."""
 
-import datetime
 import itertools
 import math
 import os
@@ -16,7 +15,7 @@ from ..errors import DataError, SwmodelError
 from ..fields.variables import layer_of
 from ..grids.grid import Grid
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, not_continued, replacing, reserve
-from .metadata import Attribute, MemberValues
+from .metadata import Attribute, Date, MemberValues
 
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
 
@@ -32,7 +31,7 @@ class Opening(TypedDict, total=False):
         overwrite: replace an existing file.
     """
 
-    start: datetime.datetime | None
+    start: Date | None
     attributes: Mapping[str, Attribute] | None
     members: MemberValues | None
     append: bool
@@ -70,7 +69,7 @@ class RecordFile:
         *,
         points: bool = False,
         chunk: int = 512,
-        start: datetime.datetime | None = None,
+        start: Date | None = None,
         attributes: Mapping[str, Attribute] | None = None,
         members: MemberValues | None = None,
         append: bool = False,

@@ -351,11 +351,11 @@ def _filled(tree, tile, restart, communicator, masks=None):
     def filled(path, leaf):
         name = _name(path)
         if jnp.ndim(leaf) < 2:
-            if name not in restart["scalars"]:
+            number = restart["scalars"].get(name, 0 if name == "history_failed" else None)  # which 0.2 did not have
+            if number is None:
                 raise DataError(
                     f"the restart holds no {name}: another version of swmodel wrote it; resume with that version."
                 )
-            number = restart["scalars"][name]
             number = np.asarray(json.loads(number) if jnp.ndim(leaf) else number, leaf.dtype)
             return communicator.place(lambda rank: number)
         if name not in restart["names"]:

@@ -312,10 +312,7 @@ def _open(outputs, simulation, attributes, last):
             ZarrStore(taken.path).check_removable()
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
             if not output.continues(simulation):  # it is of another run
-                if claims[output].path.is_dir():
-                    ZarrStore(claims[output].path).remove()
-                else:
-                    claims[output].path.unlink(missing_ok=True)
+                _remove(claims[output].path)
         for output in outputs if simulation.overwrite and resumed is None else ():
             remove_figures(output.path)
         with LOCK:
@@ -325,6 +322,30 @@ def _open(outputs, simulation, attributes, last):
         for taken in claims.values():
             taken.release()
         raise
+
+
+def _remove(path):
+    """Remove a file, or the files of a store."""
+    if path.is_dir():
+        ZarrStore(path).remove()
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_replaced(outputs: list[Output]) -> None:
+    """Remove the files of an earlier run that those of a grid replace which is not stepped yet; on the root."""
+    claims = []
+    try:
+        for output in outputs:
+            claims.append(taken := claim(output.path, overwrite=True))
+            ZarrStore(taken.path).check_removable()
+        for taken in claims:
+            _remove(taken.path)
+            remove(earlier(taken.path))
+            remove_figures(taken.path)
+    finally:
+        for taken in claims:
+            taken.release()
 
 
 def check_nothing_is_lost(outputs: list[Output], simulation: AbstractSimulation, end: float) -> None:

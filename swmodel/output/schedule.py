@@ -11,7 +11,6 @@ import abc
 import collections
 import contextlib
 import dataclasses
-import datetime
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +30,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.members import Members
 from ..stepping.steps import Carry, History
 from . import Claim
-from .metadata import Attribute, members_of
+from .metadata import Attribute, Date, members_of
 from .records import Opening
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ class AbstractSimulation(abc.ABC):
     dt: float
     step: int
     halo: int
-    start: datetime.datetime | None
+    start: Date | None
     title: str
     config: str
     outputs: "list[Output]"

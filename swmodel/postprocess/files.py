@@ -12,8 +12,9 @@ import re
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import cftime
 import numpy as np
 import xarray as xr
 
@@ -21,10 +22,12 @@ from ..defaults import EARTH_RADIUS
 from ..errors import PlotError
 from ..forcing.constituents import middle_latitude
 from ..grids.grid import CartesianGrid, SphericalGrid
+from ..grids.regrid import calendar_called, in_calendar
 from ..output import BLOCKS, STATISTICS
 from ..units import year
 from .mesh import Mesh, mesh_on
 
+Date: TypeAlias = datetime.datetime | cftime.datetime  # Gregorian, or of the calendar in it
 STORMS = {"cyclone", "wind", "air_pressure"}
 SHORT = 300.0  # [s], the length of a run from which on its times are in hours and minutes
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -207,9 +210,11 @@ def seconds(dataset: xr.Dataset, name: str = "time") -> np.ndarray:
     if name not in dataset.variables:
         raise PlotError(f"seconds: {_source(dataset)} has no time; give a file with several records.")
     time = dataset[name]
+    first = _units_of(time).partition(" since ")[2]
+    if time.dtype == object:  # dates of another calendar
+        return np.atleast_1d(cftime.date2num(time.values, f"seconds since {first}")).astype(float)
     if np.issubdtype(time.dtype, np.datetime64):
         dates = np.atleast_1d(time.values)
-        first = _units_of(time).partition(" since ")[2]
         return (dates - (np.datetime64(first.replace(" ", "T")) if first else dates[0])) / np.timedelta64(1, "s")
     length = _unit_of_time(time.attrs.get("units", "seconds").split(" since ")[0])
     if length is None:
@@ -241,8 +246,8 @@ def _units_of(time):
     return time.attrs.get("units") or time.encoding.get("units", "")
 
 
-def start_of(dataset: xr.Dataset) -> datetime.datetime | None:
-    """The date at which the time axis starts, or None if the file has none or a nominal one."""
+def start_of(dataset: xr.Dataset) -> Date | None:
+    """The date at which the time axis starts, in its calendar, or None if the file has none or a nominal one."""
     if "time" not in dataset.variables or dataset["time"].attrs.get("comment", "").startswith("nominal"):
         return None
     _, _, date = _units_of(dataset["time"]).partition(" since ")
@@ -251,10 +256,14 @@ def start_of(dataset: xr.Dataset) -> datetime.datetime | None:
         start = datetime.datetime.fromisoformat(date)
     except ValueError:
         return None
-    return None if start.year < 1000 else start.replace(tzinfo=None)
+    if start.year < 1000:
+        return None
+    about, start = dataset["time"].encoding | dataset["time"].attrs, start.replace(tzinfo=None)
+    calendar = calendar_called(about.get("calendar", "standard"))
+    return start if calendar == "standard" else in_calendar(start, calendar, "the file")
 
 
-def stamp(time: float, start: datetime.datetime | None = None, longest: float = 0.0) -> str:
+def stamp(time: float, start: Date | None = None, longest: float = 0.0) -> str:
     """`time` [s] as text: "12.5 s", "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
 
     The larger of `time` and `longest` decides which form is used, so that all stamps of a figure have the same form.

@@ -32,7 +32,7 @@ from ..forcing.constituents import waves_of
 from ..observed.folder import read_folder
 from ..observed.marks import nearest_cell, read_marks
 from ..runtime.paths import replacing
-from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
+from .files import Date, analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
 from .inundation import film_of, has_finer_bed, inundation, nodes_of_bed
 from .scores import Rules, Series, scores, table
 
@@ -131,9 +131,7 @@ def _coordinate(dataset, station, axis):
     return np.full(dataset.sizes[station], np.nan)
 
 
-def read_observations(
-    folder: str | pathlib.Path, names: Iterable[str], start: datetime.datetime | None = None
-) -> dict[str, Series]:
+def read_observations(folder: str | pathlib.Path, names: Iterable[str], start: Date | None = None) -> dict[str, Series]:
     """The observed series of the gauges `names` that have a file in `folder`, {name: Series}; dates count from `start`.
 
     Raises:
@@ -143,6 +141,8 @@ def read_observations(
     if not folder.is_dir():
         raise PlotError(f"read_observations: {folder} is no folder; give the one that holds a file per gauge.")
     try:
+        if start is not None and not isinstance(start, datetime.datetime):  # dates in records are Gregorian
+            start = datetime.datetime.fromisoformat(start.isoformat())
         records = read_folder(folder, names, start)
     except DataError as error:
         raise PlotError(f"read_observations: {error}") from error

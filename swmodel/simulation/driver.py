@@ -212,7 +212,7 @@ class Driver:
             grid.carry = carry
             grid.simulation.take(carry, count * grid.total)
         for grid in self.grids.values():  # before any restart is replaced, so that all stay of one time
-            self._check_solved(grid)  # before the state, which an unsolved equation may have made invalid
+            self._check_solved(grid, count)  # before the state, which an unsolved equation may have made invalid
         self._check_health(count)
         for name, grid in reversed(self.grids.items()):  # the outermost last: its restart is that of the time to resume
             grid.run.chunk(grid.simulation, count * grid.total, grid.simulation.step)
@@ -224,15 +224,16 @@ class Driver:
         for grid in self.grids.values():
             grid.run.settle(grid.simulation)
 
-    def _check_solved(self, grid):
-        """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        simulation = grid.simulation
-        if simulation.scheme.has_solver and (
-            complaint := cast(Implicit, simulation.scheme).complaint(grid.carry.packed[1], simulation.communicator)
-        ):
+    def _check_solved(self, grid, count):
+        """Raise BlowUp on every rank if an equation was not solved, when all before it and valid is written."""
+        simulation, communicator = grid.simulation, grid.simulation.communicator
+        scheme = cast(Implicit, simulation.scheme)
+        if scheme.has_solver and (found := scheme.complaint(grid.carry.packed[1], communicator)):
+            invalid = sum(communicator.host_gather(invalid_cells(simulation, grid.carry.health)), [])
+            grid.run.chunk(simulation, count, min([found[0], *(cell[0] for cell in invalid)]) - 1)
             grid.run.wait()
-            when = f"at step {simulation.step} ({simulation.time:g} s)"
-            raise BlowUp(f"The run stopped {when}: {complaint}. {grid.run.restart_hint()}")
+            when = f"at step {found[0]} ({found[0] * simulation.dt:g} s)"
+            raise BlowUp(f"The run stopped {when}: {found[1]}. {grid.run.restart_hint()}")
 
     def _check_health(self, count):
         """Raise BlowUp, which names the cell, on every rank alike if a state of any tile of any grid is invalid.
@@ -266,8 +267,7 @@ class Driver:
     def _agree(self, request, steps):
         """(the most urgent signal of any rank, the root's choice of the next chunk's length), on every rank."""
         communicator = self.outer.communicator
-        mine = steps if communicator.is_root else 0
-        request, steps = communicator.host_maximum(np.array([float(request), float(mine)]))
+        request, steps = communicator.host_maximum(np.array([float(request), float(steps * communicator.is_root)]))
         return int(request), int(steps)
 
     def _handle(self, request):

@@ -20,6 +20,8 @@ from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import Part, check_arguments, in_utc
 from ..fields.state import State
 from ..forcing.records import check_origins
+from ..models.checks import check_calendars
+from ..models.parts import first_date
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
 from ..nests.parts import in_nest
@@ -27,7 +29,7 @@ from ..nests.steps import FamilySystem, steps_of_family
 from ..output import earlier
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
-from ..output.running import RestartOutput, last_time, restore_earlier
+from ..output.running import RestartOutput, last_time, remove_replaced, restore_earlier
 from ..runtime.compilation import jit
 from ..runtime.paths import remove
 from ..stepping.explicit import TimeStepper
@@ -85,6 +87,7 @@ class NestedSimulation:
                         f"grid: {error}"
                     ) from None
             self.simulations[name].belong_to(family, name)
+            self.simulations[name].start = first_date(options["start"], *family.models.values())
         family.check_frames(steppers)
         self.borders = dict(zip(family.nests, family.borders, strict=True))
         self._started = {name for name in self.simulations if self.start_of(name) == 0}
@@ -184,15 +187,17 @@ class NestedSimulation:
                 )
 
     def _check_later_files(self, last):
-        """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root.
+        """Remove the files of an earlier run that nests replace which start later, or raise DataError; on the root.
 
-        A run that was killed after a nest had started, and before its first restart, computes them again.
+        A resumed run that was killed after a nest had started, and before its first restart, computes them again.
         """
         outer = self.outer
         for name, simulation in self.simulations.items():
-            if name in self._started or self.start_of(name) >= last or outer.overwrite:
+            if name in self._started:
                 continue
-            for output in simulation.outputs:
+            if outer.overwrite and outer.resumed_from is None:
+                remove_replaced([output for output in simulation.outputs if output.path.exists()])
+            for output in simulation.outputs if self.start_of(name) < last and not outer.overwrite else ():
                 again = outer.resumed_alike and last_time(output.path) < (last + 0.5) * outer.dt
                 if output.path.exists() and not again:
                     raise DataError(
@@ -241,6 +246,7 @@ def _start_of(family, start):
     dates = [start, *(model.start for _, model in models)]
     start = next((date for date in dates if date is not None), None)
     check_origins(origins, None if start is None else in_utc(start), "the run")
+    check_calendars(*family.models.values())
     return start
 
 

@@ -18,6 +18,7 @@ from ..forcing.records import check_origins
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..models.engine import arrays_if_loops_fail
 from ..models.ensemble import Ensemble
+from ..models.parts import first_date
 from ..models.shallow_water import ShallowWater
 from ..output.products.base import Reader, Sample, Watcher
 from ..output.resuming import restored
@@ -334,4 +335,4 @@ def _start_of(model, start):
     for dated in model.dated[:1]:
         dated.check("Simulation", start)
     check_origins(model.origins, None if start is None else in_utc(start), "the run")
-    return model.start if start is None else start
+    return first_date(model.start if start is None else start, model)

@@ -41,12 +41,14 @@ class Solved:
     Attributes:
         past: a Past of the explicit part's tendencies of u, v and eta.
         residual: the largest residual of solvers that did not converge, over the right-hand side [1]; 0 if all did.
+        failed: the number of the first step in which one did not, 0 if all did.
         transported: a State of the step before, with the transported variables and the fields that their rates need;
             () without such variables.
     """
 
     past: Past
     residual: jax.Array
+    failed: jax.Array
     transported: Any = ()
 
 
@@ -83,7 +85,9 @@ class Implicit(TimeStepper):
                 surface |= {in_layer(name, k): x for name, x in transports.items()}
                 surface |= {eta: state[eta]} if eta in moving else {}
             transported = jax.tree.map(jnp.zeros_like, state_of(surface | others))
-        return Solved(Past.empty(state_of(rows), 1), jnp.zeros((), state.eta.dtype), transported)
+        return Solved(
+            Past.empty(state_of(rows), 1), jnp.zeros((), state.eta.dtype), jnp.zeros((), jnp.int32), transported
+        )
 
     def obstacle_to_loops(self, dynamics: "System") -> str | None:
         if dynamics.open_boundaries:
@@ -103,13 +107,15 @@ class Implicit(TimeStepper):
     @abc.abstractmethod
     def prepare(self, equations: "System") -> "Implicit": ...
 
-    def complaint(self, history: Solved, communicator: Communicator) -> str | None:
-        """A message about a solver that did not converge in the steps so far, or None; collective, on the host."""
-        left = max(float(np.max(x)) for x in communicator.tiles(history.residual).values())
-        residual = communicator.host_maximum(left)
+    def complaint(self, history: Solved, communicator: Communicator) -> tuple[int, str] | None:
+        """(the first step, a message) of a solver that did not converge in the steps so far, or None; collective."""
+        tiles = communicator.tiles((history.residual, history.failed)).values()
+        left, steps = (np.concatenate([np.ravel(x) for x in each]) for each in zip(*tiles))
+        first = float(min((step for step in steps if step), default=np.inf))
+        residual, step = communicator.host_maximum(np.array([left.max(), -first]))
         if residual == 0:
             return None
-        return (
+        return int(-step), (
             f"the equation of the surface was not solved, and the residual is {residual:.1e} of its right-hand side; "
             "allow its solver more iterations, a larger tolerance or another preconditioner, or use a shorter time step"
         )
@@ -204,13 +210,12 @@ class PlannedStep(Implicit):
         return {name: flow.state[name] + self.dt * rate for name, rate in rates.items()}
 
     def next_history(
-        self, state: State, now: State, history: Solved, left: jax.Array, transported: State | None
+        self, state: State, now: State, history: Solved, left: jax.Array, transported: State | None, time: Time
     ) -> Solved:
-        """The history after a step with the explicit tendency `now` and the residual `left`."""
+        """The history after a step from `time` with the explicit tendency `now` and the residual `left`."""
         past, residual = history.past.push(like(state, now)), jnp.maximum(history.residual, left)
-        if transported is not None:
-            transported = like(state, transported)
-        return Solved(past, residual, () if transported is None else transported)
+        failed = jnp.where((left > 0) & (history.failed == 0), time.step + 1, history.failed).astype(jnp.int32)
+        return Solved(past, residual, failed, () if transported is None else like(state, transported))
 
 
 class SurfaceStep(PlannedStep):
@@ -300,7 +305,9 @@ class FreeSurfaceStep(SurfaceStep):
             pairs = zip(first, surface.transports(e, velocities))
             transports = [tuple((1.0 - theta) * a + theta * b for a, b in zip(*each)) for each in pairs]
             others, transported = self.carried(e, flow, slope, cast(Any, transports), history, surface)
-        return like(state, state.replace(**new, **others)), self.next_history(state, now, history, left, transported)
+        return like(state, state.replace(**new, **others)), self.next_history(
+            state, now, history, left, transported, time
+        )
 
 
 @pytree
@@ -342,7 +349,7 @@ class RigidLidStep(PlannedStep):
             transports = [tuple(share * a + (1.0 - share) * b for a, b in zip(*each)) for each in pairs]
             others, kept = self._others(flow, old, transports, history)
         new = like(state, state.replace(**new, **others))
-        return new, self.next_history(state, now, history, left, kept)
+        return new, self.next_history(state, now, history, left, kept, time)
 
     def _others(self, flow, old, transports, history):
         """({name: what is transported, a step later}, the State that the next step needs)."""

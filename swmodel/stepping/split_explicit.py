@@ -213,7 +213,8 @@ class SplitStep(SurfaceStep):
         if history.transported:
             others, transported = self.carried(e, flow, slope, surface.transports(e, middle), history, surface)
         zero = jnp.zeros_like(history.residual)
-        return like(state, state.replace(**new, **others)), self.next_history(state, now, history, zero, transported)
+        new = like(state, state.replace(**new, **others))
+        return new, self.next_history(state, now, history, zero, transported, time)
 
     def _middle(self, equations, surface, first, added):
         """[w_k] from [u_k] and [dt E_k], pairs of Fields at u and v."""

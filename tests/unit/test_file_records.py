@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
 from swmodel import adjoint
@@ -22,6 +23,7 @@ from swmodel.grids.remapping import Remapping
 from swmodel.observed.series_files import read_series
 from swmodel.parallel import make_communicator
 from swmodel.parallel.serial import OneTileCommunicator
+from swmodel.postprocess.files import open_output, seconds, stamp, start_of
 from tests.gridded import write_axes
 from tests.selection import later, now
 from tests.unit.test_tiles import peak_of
@@ -364,6 +366,47 @@ def test_dates_of_tides_and_tracks_are_gregorian(tmp_path, calendar):
         with pytest.raises(ConfigError, match=f"{calendar} .*, and {what} has dates of the Gregorian one") as caught:
             sw.ShallowWater(GRID, 100.0, **parts)
         assert caught.value.part == "forcing.0.x"
+
+
+@pytest.mark.parametrize(("calendar", "day"), [("noleap", 1), ("360_day", 29), ("proleptic_gregorian", 29)])
+def test_files_of_a_run_have_the_calendar_of_its_forcing(tmp_path, calendar, day):
+    """xarray decoded Gregorian dates, which are a day or more off from 29 February on."""
+    start = datetime.datetime(2008, 2, 28, 12)
+    path = written(tmp_path / "wind.nc", weather(14), calendar=calendar, since="2008-02-28 12:00:00")
+    model = sw.ShallowWater(GRID, 100.0, forcing=sw.Wind(records(path, "u10", start)))
+    run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(DT), start=start)
+    run.write(tmp_path / "a.nc", ("eta",), every=12 * HOUR).write(tmp_path / "a.zarr", ("eta",), every=12 * HOUR)
+    run.gauges(tmp_path / "gauges.nc", {"a": (5.0, 15.0)}, every=12 * HOUR).maxima(tmp_path / "maxima.nc")
+    run.drifters(tmp_path / "drifters.nc", 12 * HOUR, [(5.0, 15.0)])
+    run.run(until=12 * HOUR)
+    for name in ("a.nc", "a.zarr", "gauges.nc", "maxima.nc", "drifters.nc"):
+        with (xr.open_zarr if name == "a.zarr" else xr.open_dataset)(tmp_path / name) as found:
+            last = found["time"].values.reshape(-1)[-1]
+        month = 3 if calendar == "noleap" else 2
+        assert str(last)[:13].replace("T", " ") == f"2008-{month:02d}-{day:02d} 00", name
+        with open_output(tmp_path / name) as found:
+            assert found["time"].values.reshape(-1)[-1] == 12 * HOUR
+            later = {"noleap": "03-05", "360_day": "03-03"}.get(calendar, "03-04")
+            assert stamp(5 * 86400.0, start_of(found)) == f"day 5 (2008-{later})"
+        with (xr.open_zarr if name == "a.zarr" else xr.open_dataset)(tmp_path / name) as found:
+            assert seconds(found)[-1] == 12 * HOUR and str(start_of(found)) == "2008-02-28 12:00:00"
+
+
+def test_grids_of_a_family_and_members_have_one_calendar(file, tmp_path):
+    outer, inner = (
+        sw.Wind(records(path, "u10")) for path in (file, written(tmp_path / "noleap.nc", weather(), calendar="noleap"))
+    )
+    nest = sw.Nest("bay", x=(-8.0, 7.0), y=(-1.0, 14.0), options={"forcing": inner})
+    family = sw.Family(GRID, 100.0, [nest])
+    nested = sw.NestedSimulation(family, family.states(), sw.ForwardBackward(DT), start=START)
+    assert [nested[name].start.calendar for name in ("", "bay")] == ["noleap", "noleap"]
+    family = sw.Family(GRID, 100.0, [nest], forcing=outer)
+    with pytest.raises(ConfigError, match="are in different calendars, standard .* and noleap"):
+        sw.NestedSimulation(family, family.states(), sw.ForwardBackward(DT), start=START)
+    models = [sw.ShallowWater(GRID, depth, forcing=inner) for depth in (100.0, 110.0)]
+    ensemble = sw.Ensemble(models, [model.at_rest() for model in models])
+    run = sw.Simulation(ensemble, ensemble.initial, sw.ForwardBackward(DT), start=START)
+    assert run.start.calendar == "noleap"
 
 
 @pytest.mark.parametrize("calendar", ["noleap", "360_day", "proleptic_gregorian"])

@@ -339,6 +339,11 @@ def test_bad_records_are_refused_in_a_sentence():
     ):
         with pytest.raises(ConfigError, match=sentence):
             b.posterior(records | wrong, errors=EXACT)
+        found, refused = b.usable(records | wrong, None, EXACT)  # the other record stays
+        assert list(found) == [name for name in records | wrong if name not in wrong] and refused.keys() == wrong.keys()
+        assert re.search(sentence, refused[next(iter(wrong))])
+    late = records | {"p0": one.where(one.time <= TIMES[50], 9.0 * (one.time == TIMES[70]))}
+    assert not b.usable(late, 2400.0, EXACT)[1] and "a spike" in b.usable(late, None, EXACT)[1]["p0"]
 
 
 @pytest.mark.parametrize("crest", [[0.3, 0.6, 0.9, 1.3, 1.0, 0.5, 0.2], [0.2, 0.4, 0.3, 1.0, 0.3, 0.5, 0.2]])
@@ -411,6 +416,9 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
         (("--velocity", "2 km/s"), "--velocity needs --epicentre X,Y: where the rupture began"),
         (("--velocity", "2 km", "--epicentre", "0,0"), "--velocity"),
         (("--epicentre", "0,0"), "--epicentre needs --velocity"),
+        (("--threshold=-1 cm",), "--threshold: -0.01 is negative"),  # any level was the wave's arrival
+        (("--until=-5 min",), "--until: -300.0 is negative"),
+        (("--begin=-5 min",), "--begin: -300.0 is negative"),
     ):
         status, _, errors = command("forecast", tmp_path / "bank.nc", "--observations", records, *more)
         assert status != 0 and sentence in errors
@@ -433,6 +441,12 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
         assert f"Samples that were used: p0 {samples}, p1 {samples}" in block
     cells = re.findall("<td>(.*?)</td>", text)[-15:]  # of the last table, which is the one of the command
     assert all(cell in printed for cell in cells)
+    lines = (records / "p1.csv").read_text().splitlines()
+    lines[50] = lines[50].partition(",")[0] + ",9.0"
+    (records / "p1.csv").write_text("\n".join(lines))
+    given = [x if x != "42min" else "80min" for x in given]
+    printed, errors = command.ok("forecast", tmp_path / "bank.nc", *given)
+    assert "The record of p1 is left out: the level of p1 jumps to 9 m after" in errors and "p0 41\n" in printed
     status, _, errors = command("forecast", tmp_path / "bank.nc", *given[:-2], tmp_path / "a.html", "--page")
     assert status != 0 and "--page" in errors and "a.html is also the file of --output" in errors
 
@@ -539,9 +553,18 @@ def _forecast_of_a_twin(b, folder, command, tmp_path):
     ):
         status, _, errors = command("forecast", folder / "bank.nc", "--observations", records, "-o", output)
         assert status != 0 and sentence in errors
-    (records / "far.csv").write_text("time_s,elevation_m\n0,0.1\n60,high\n")
+    damaged = "time_s,elevation_m\n0,0.1\n60,high\n"
+    for text, why in ((damaged, "far.csv, line 3"), ("", "far.csv lacks")):
+        (records / "far.csv").write_text(text)
+        printed, errors = command.ok("forecast", folder / "bank.nc", *given)
+        assert "samples: near 8\n" in printed and "The record of far is left out: " in errors and why in errors
+        assert "is of no point" not in errors
+    near = (records / "near.csv").read_text()
+    (records / "near.csv").write_text(damaged)
     status, _, errors = command("forecast", folder / "bank.nc", *given)
-    assert status != 0 and "far.csv" in errors
+    assert status != 0 and "near.csv, line 3" in errors
+    (records / "near.csv").write_text(near)
+    (records / "far.csv").write_text(damaged)
     (records / "records.toml").write_text("[gauges.far]\ndatum = 0.01\n")
     assert "samples: near 8\n" in command.ok("forecast", folder / "bank.nc", *given, "--without", "far")[0]
     status, _, errors = command("forecast", folder / "bank.nc", *given, "--without", "fra")

@@ -140,9 +140,12 @@ def test_mistakes_of_tides_and_forcing_have_file_and_line_at_check(files, comman
         ("standard", "5 day", None),
     ],
 )
-def test_dates_of_output_that_are_not_those_of_the_forcing_are_remarked(tmp_path, command, calendar, until, said):
+def test_dates_of_observations_that_are_not_those_of_the_forcing_are_remarked(tmp_path, command, calendar, until, said):
     write_records(tmp_path / "wind.nc", {"u10": 5.0, "v10": 0.0}, "m s-1", calendar, (0.0, 5000.0 * 24))
-    text = BASE.replace("2008-09-10", "2008-02-27").replace('until = "1 day"', f'until = "{until}"') + WIND
+    text = BASE.replace("2008-09-10", "2008-02-27").replace('until = "1 day"', f'until = "{until}"')
+    (tmp_path / "observed").mkdir()
+    (tmp_path / "observed" / "a.csv").write_text("time_s,elevation_m\n0,0.1\n600,0.2\n")
+    text += 'gauges = {positions = {a = [10, 45]}, observations = "observed"}\n' + WIND
     path = tmp_path / "storm.toml"
     path.write_text(text)
     with netCDF4.Dataset(tmp_path / "wind.nc", "a") as data:

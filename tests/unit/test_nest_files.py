@@ -105,6 +105,21 @@ def test_check_describes_each_grid(command, sea):
     assert "about 304 MB per rank" in out  # 300 MB, and about 700 bytes for each of 5212 cells of all grids
 
 
+def test_a_nest_that_would_start_after_the_end_of_a_run_is_not_stepped_with_a_warning(command, sea, tmp_path):
+    """It was refused, so that no run could be tried for a shorter time, or end before a later part."""
+    warning = "the nest 'quay' is not stepped and writes no files, since it starts after 1 min and the run ends after"
+    short = ("--set", "run.engine=arrays", "--until", "1 min")
+    status, out, errors = command("check", sea, "--set", "run.until=1 min")
+    assert not status and warning in " ".join((out + errors).split())
+    assert "quay/maxima.nc" not in out and "quay/restart.nc" not in out
+    out, errors = command.ok("run", sea, "-o", tmp_path / "out", "--plot", *short)
+    assert warning in " ".join(errors.split())
+    assert (tmp_path / "out" / "harbour" / "restart.nc").exists() and not list((tmp_path / "out" / "quay").glob("*"))
+    command.ok("resume", tmp_path / "out" / "restart.nc", "-q", "--until", "90 s")
+    with netCDF4.Dataset(tmp_path / "out" / "quay" / "fields.nc") as file:
+        np.testing.assert_allclose(file["time"][:], [60.0, 90.0])
+
+
 @pytest.mark.verify
 def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_path):
     """A nest that starts later has its files from then on, and the gauges that lie in it."""
@@ -213,13 +228,13 @@ def nest(**keys):
         (nest() + nest(), "nest: two nests have the name 'a'"),
         (nest(output='{folder = "./"}'), "nest[0].output.folder: '.' is the folder of the outermost grid, too"),
         (nest() + nest(name='"b"', x=[22e3, 26e3], output='{folder = "a"}'), "'a' is the folder of the nest 'a', too"),
+        (nest() + nest(name='"A"', x=[22e3, 26e3]), "nest[1]: 'A' is the folder of the nest 'a', too"),
         (nest(name='"2 b"'), "is not a name"),
         (nest(inside='"b"'), "no nest before this one is called 'b'"),
         (
             nest() + '\n[[forcing]]\ntype = "self_attraction_loading"',
             "forcing[0].type: 'self_attraction_loading' needs the elevation all round the Earth, which a nest does not",
         ),
-        (nest(start='"5 min"'), "nest[0].start: 300 s is not before the end of the run at 180 s"),
         (nest(bathymetry='{type = "file", file = "none.nc"}'), "nest[0].bathymetry.file: there is no file"),
         (nest(bathymetry='{type = "file", file = "small.nc"}'), "nest[0].bathymetry: "),
         (nest(model='{wetting = {}}'), "nest[0].model.wetting: wetting needs momentum = 'momentum_conserving'"),

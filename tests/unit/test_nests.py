@@ -28,6 +28,7 @@ from swmodel.nests.steps import FamilyLoop, integrate
 from swmodel.output import earlier
 from swmodel.output.resuming import opened
 from swmodel.output.running import RestartOutput
+from swmodel.output.zarr_store import ZarrStore
 from swmodel.parallel.boxes import Boxes, Part
 from swmodel.parallel.decomposition import Tile
 from swmodel.stencils.expressions import cells_of
@@ -775,7 +776,11 @@ def masks_of(model):
         (
             [{"options": {"layers": sw.Layers((9.0,), (1.0, 2.0))}}],
             {},
-            "all grids have the layers of the outermost one",
+            "layers = .* in the nest 'harbour': all grids have that of the outermost one",
+        ),
+        *(
+            ([{"options": {key: value}}], {}, f"{key} = .* in the nest 'harbour': all grids have that of the outermost")
+            for key, value in (("gravity", 1.0), ("linear", True), ("coriolis", sw.FPlane(2e-4)), ("layout", (1, 1)))
         ),
         (
             [{}],
@@ -851,6 +856,18 @@ def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
     profile = blended.models["harbour"].depth[13]  # a frame of 3 outer cells, and 7 in the box
     expected = 100.0 + (depth - 100.0) * np.array([0, 0, 0, 0, 1 / 3, 2 / 3, 1])
     np.testing.assert_allclose(profile[:14], np.repeat(expected, 2), rtol=1e-6)
+
+
+def test_with_overwrite_files_of_a_nest_that_starts_later_are_removed_at_the_beginning(tmp_path):
+    """They stayed until it started, next to those of the new run, and for ever if the run ended before."""
+    family = nested.family([sw.Nest("harbour", start=80.0, **nested.HARBOUR)])
+    late = sw.NestedSimulation(family, family.states(), FB, overwrite=True)
+    harbour = late["harbour"].write(tmp_path / "eta.zarr", ("eta",), every=8.0).restart(tmp_path / "harbour.nc")
+    ZarrStore(tmp_path / "eta.zarr").create({}, {})
+    for name in ("eta.maps.png", "harbour.nc", earlier(tmp_path / "harbour.nc").name, "other.nc"):
+        (tmp_path / name).touch()
+    late.run(steps=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["other.nc"] and harbour.time == 0.0
 
 
 @pytest.mark.verify

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...fields.parameters import COORDINATES
 from ...fields.variables import Variable
+from ...models.parts import first_date
 from ...output.metadata import Attribute, references
 from ...output.studies import Estimate, write_inversion
 from ..controls.controls import ControlDict
@@ -126,7 +127,7 @@ class Result:
             {"observation": self._observation_table(), "loop": self._history_table(), **self.parameter_tables()},
             about=about | self.consistency.attributes(),
             seconds=(problem.first_step + problem.steps) * problem.dt,
-            start=start,
+            start=first_date(start, model),
             attributes={**(attributes or {}), **more},
             static={"depth": model.depth, "wet": model.wet},
             initial=self.initial,

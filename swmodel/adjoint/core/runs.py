@@ -147,7 +147,7 @@ class Run:
             return
         _, history = point[0].value if isinstance(point[0], Pair) else point[0]
         if complaint := problem.scheme.complaint(history, problem.communicator):
-            raise SwmodelError(f"Problem: in the run to step {problem.first_step + problem.steps} {complaint}.")
+            raise SwmodelError(f"Problem: in the run to step {problem.first_step + problem.steps} {complaint[1]}.")
 
     # -- results ------------------------------------------------------------------------------------------------------
 
