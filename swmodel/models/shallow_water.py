@@ -126,7 +126,6 @@ class ShallowWater(Model):
         checks.check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype, tracers, layers)
         least = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = least if least_thickness is None else float(least_thickness)
-        kind = kind_of_loop(engine, self.communicator, core)
         self.domain = Domain(grid, self.communicator, self.dtype, coriolis=coriolis)
         self.sea_floor = floor_of(depth, self.domain, wetting, one_or_more(levees))
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
@@ -151,7 +150,7 @@ class ShallowWater(Model):
             layers=None if layers is None else layers.in_model(),
             uplift=None if source is None else source.series(self.domain),
             communicator=self.communicator,
-            step_loop=ArrayStepLoop if any(grid.poles) else kind,
+            step_loop=ArrayStepLoop if any(grid.poles) else kind_of_loop(engine, self.communicator, core),
         )
         self.variables, self._series = self.system.variables, tuple(self.system.series().values())
         self._initial = {row.name: 0.0 for row in self.variables[len(PROGNOSTIC) :]}
