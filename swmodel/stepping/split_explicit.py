@@ -113,26 +113,24 @@ class Substeps:
         out = engine.with_ghosts(equations, 0.5 * outflow) if jnp.ndim(outflow) else None
         eta, rise, growth, across_x, across_y = engine.refreshed(equations, (eta, rise, growth, *across))
 
-        def step(k, level, pushed):
-            flux = difference_x(across_x * difference_x(pushed)) + difference_y(across_y * difference_y(pushed))
+        def step(k, level, total):
+            flux = difference_x(across_x * difference_x(total)) + difference_y(across_y * difference_y(total))
             new = level + rise + (jnp.asarray(k, dtype) + 0.5) * growth + flux * g.per_area_h
             return new if out is None else (new + out * (2.0 * eta - level)) / (1.0 + out)
 
-        def before(k, level, pushed, mean):
-            pushed = pushed + level
-            return step(k, level, pushed), pushed, mean + pushed
+        def before(k, level, total, mean):
+            new = step(k, level, total)
+            return new, total + new, mean + total
 
-        def within(k, level, pushed, mean, end, head):
-            left = (m + n - jnp.asarray(k, dtype)) / width
-            end, head = end + share * level, head + share * (pushed + 0.5 * level)
-            pushed = pushed + level
-            return step(k, level, pushed), pushed, mean + left * pushed, end, head
+        def within(k, level, total, mean, end, head):
+            left, new = (m + n - jnp.asarray(k, dtype)) / width, step(k, level, total)
+            return new, total + new, mean + left * total, end + share * level, head + share * (total - 0.5 * level)
 
-        fields = step(jnp.asarray(0), eta, 0.5 * eta), 0.5 * eta, 0.5 * eta
-        fields = engine.repeat(equations, before, fields, range(1, m - n))
+        first = step(jnp.asarray(0), eta, 0.5 * eta)
+        fields = engine.repeat(equations, before, (first, 0.5 * eta + first, 0.5 * eta), range(1, m - n))
         zeros = (0.0 * fields[0] for _ in range(2))
-        level, pushed, mean, end, head = engine.repeat(equations, within, (*fields, *zeros), range(m - n, m + n))
-        end, head = end + share * level, head + share * (pushed + 0.5 * level)
+        level, total, mean, end, head = engine.repeat(equations, within, (*fields, *zeros), range(m - n, m + n))
+        end, head = end + share * level, head + share * (total - 0.5 * level)
         return engine.refreshed(equations, (end, (1.0 / m) * head, (1.0 / m**2) * mean))
 
 
