@@ -56,7 +56,6 @@ TESTS = {
         "tests/parallel/test_engines.py",
     ),
     "swmodel/dynamics/dissipation.py": (*SHORT, "tests/unit/test_stability.py"),
-    "swmodel/dynamics/forcing.py": ("tests/unit/test_terms.py", *SHORT),
     "swmodel/dynamics/momentum.py": (
         f"{_VERIFICATION}conservation.py",
         *SHORT,
@@ -80,6 +79,7 @@ TESTS = {
     "swmodel/dynamics/half_step.py": (f"{_VERIFICATION}one_stage.py", f"{_VERIFICATION}coast.py"),
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
     "swmodel/dynamics/layer.py": (f"{_VERIFICATION}conservation.py", *SHORT),
+    "swmodel/forcing/atmosphere.py": ("tests/unit/test_terms.py", "tests/unit/test_barometer.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,
     "swmodel/stepping/forward_backward.py": STEPPERS,
     "swmodel/stepping/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),

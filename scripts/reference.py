@@ -19,7 +19,7 @@ from pathlib import Path
 
 from swmodel.config.experiment import Experiment
 from swmodel.config.expressions import Expression
-from swmodel.config.own import ClassNamed
+from swmodel.config.parts import ClassNamed
 from swmodel.config.reading import REQUIRED, Key, OneOf, Read, Section, sections_in
 from swmodel.config.sections import Coordinate, Formula
 from swmodel.config.series import tide_section

@@ -37,7 +37,6 @@ _HOMES = {
         "QuadraticDrag",
     ),
     "dynamics.exchanges": ("Culvert", "Gate", "Pump"),
-    "dynamics.forcing": ("WindStress",),
     "dynamics.layers": ("Layers",),
     "dynamics.momentum": (
         "ArakawaLamb",
@@ -60,7 +59,7 @@ _HOMES = {
     "fields.parameters": ("parameter",),
     "fields.state": ("State", "pytree", "static"),
     "fields.variables": ("Variable",),
-    "forcing.atmosphere": ("AirPressure", "InverseBarometer", "Wind", "inverse_barometer"),
+    "forcing.atmosphere": ("AirPressure", "InverseBarometer", "Wind", "WindStress", "inverse_barometer"),
     "forcing.cyclones": ("Cyclone",),
     "forcing.file_records": ("FileRecords",),
     "forcing.harmonic_files": ("atlas_constants", "harmonic_constants"),

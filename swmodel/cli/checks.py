@@ -7,7 +7,6 @@ import numpy as np
 
 from ..config import Override, read
 from ..config.assembly import MOST_RECORDS, tiles, time_step, unstable
-from ..config.families import family_of
 from ..config.scenario import PRODUCTS, bytes_of_outputs
 from ..config.sections import is_evaluated_whole
 from ..errors import ConfigError
@@ -36,13 +35,13 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     experiment = made.experiment()
     if is_evaluated_whole(made.grid):
         where = "serial", None, experiment.run.engine
-        family, states, dt = family_of(made, *where) if made.nests else (None, {}, 0.0)
-        if family is None:
-            studied = model, state = starting.model_and_state(made, experiment, *where)
-        else:
+        if made.nests:
+            family, states, dt = starting.model_state_and_step(made, experiment, *where)
             model, state, studied = family.outer, states[""], (family, states)
+        else:
+            studied = model, state = starting.model_and_state(made, experiment, *where)
         lines, warnings = _plan(made, experiment, model, state, ranks, speed, studied)
-        if family is not None:
+        if made.nests:
             lines += _nests(made, family, states, dt, ranks)
     else:
         lines, warnings = _plan_of_tiles(made, experiment, ranks)

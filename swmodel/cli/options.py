@@ -374,7 +374,6 @@ def overrides_of(
         options: {name: value or None} of further options that stand for keys.
     """
     from ..config import Override
-    from ..config.nests import members_option
 
     keys = {
         "until": ("run", "until"),
@@ -388,5 +387,8 @@ def overrides_of(
     if options.get("observations") is not None:  # paths of options are relative to the present folder
         options["observations"] = os.path.abspath(os.path.expanduser(options["observations"]))
     changes = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
-    changes += [(f"--members {text}", *members_option(text)) for text in members or []]
+    if members:
+        from ..config.nests import members_option
+
+        changes += [(f"--members {text}", *members_option(text)) for text in members]
     return [*(texts or []), *(Override(option, path, value) for option, path, value in changes)]

@@ -17,7 +17,6 @@ from ..config.toml import dotted
 from ..errors import SwmodelError
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
-from ..forcing.tracks import SHAPES, largest_winds
 from ..grids.grid import Grid
 from ..output.products.base import Sampler
 from ..simulation.progress import duration
@@ -291,6 +290,8 @@ def _reach_of_storm(name, entry, experiment, grid):
 
 def _winds_of_storm(name, entry, experiment, storm):
     """A warning of points of a track without a wind, and of points whose wind the vortex does not reproduce."""
+    from ..forcing.tracks import SHAPES, largest_winds
+
     track = entry.read_track()
     times = storm.times[: int(np.searchsorted(storm.times, experiment.run.until)) + 1]  # up to the end of the run
     moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in times]

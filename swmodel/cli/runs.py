@@ -13,11 +13,10 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Override, read, read_text
-from ..config.families import folder_of_nest
 from ..errors import ConfigError, DataError
-from ..output import earlier
+from ..output import earlier, is_store
 from ..output.resuming import opened
-from ..output.zarr_store import ZarrStore, is_store
+from ..output.zarr_store import ZarrStore
 from ..runtime import launch, memory
 from ..runtime.launchers import binding_warning
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
@@ -170,7 +169,7 @@ def _resume(driver, made, restart, folder, force):
             raise ConfigError(f"{restart}: [output.restart] is missing, which names the restarts of nests; give it.")
         outer = folder / output.restart.file
         for one in made.nests:
-            path = folder_of_nest(one, folder) / one.made.experiment().output.restart.file
+            path = one.folder_in(folder) / one.made.experiment().output.restart.file
             paths[one.name] = restart.parent / os.path.relpath(path, outer.parent)
         there = {name: path for name, path in paths.items() if path.exists() or earlier(path).exists()}
         message = " ".join(driver.resume(there, force))

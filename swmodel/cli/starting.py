@@ -16,21 +16,11 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Draft, Experiment
-from ..config.assembly import Assembly, model_of, time_step
-from ..config.families import (
-    assemble_family,
-    driver_of,
-    ensemble_of,
-    family_of,
-    folder_of_nest,
-    mistakes_of_nest,
-    share_of_cost,
-)
+from ..config.assembly import Assembly, assemble, model_of, time_step
 from ..config.reading import leaves
 from ..errors import ConfigError
 from ..grids.grid import turned_together
 from ..models.shallow_water import ShallowWater
-from ..nests.family import Family
 from ..output.fingerprint import fingerprint
 from ..runtime import launch, memory
 from ..runtime.devices import hosts_of
@@ -45,6 +35,7 @@ if TYPE_CHECKING:
     from ..adjoint.problem import Problem
     from ..config.adjoint import Adjoint
     from ..config.inversion import Inversion
+    from ..nests.family import Family
     from ..simulation.nested import NestedSimulation
     from ..simulation.simulation import Simulation
 
@@ -97,7 +88,7 @@ def start_command(draft: Draft, options: Computing, nested: bool = False) -> Sta
     logs.start(rank == 0, options.quiet)
     if options.plot:
         files.require()
-    made = assemble_family(draft, process.tiles)
+    made = assembled(draft, process.tiles)
     experiment = made.experiment()
     folder = expanded(options.output if options.output is not None else experiment.output.folder)
     if options.debug:
@@ -105,9 +96,20 @@ def start_command(draft: Draft, options: Computing, nested: bool = False) -> Sta
     return StartedCommand(process, made, experiment, folder)
 
 
+def assembled(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
+    """`assemble` of a Draft, and of its nests if it has some."""
+    if not draft.sections.get("nest"):
+        return assemble(draft, *arguments, **options)
+    from ..config.families import assemble_family
+
+    return assemble_family(draft, *arguments, **options)
+
+
 def model_and_state(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any]:
     """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
     if experiment.ensemble is not None:
+        from ..config.families import ensemble_of
+
         ensemble = made.require(("ensemble",), ensemble_of, made, *where)
         made.require(("forcing",), ensemble.check_files, experiment.run.until)
         return ensemble, ensemble.initial
@@ -125,6 +127,8 @@ def model_state_and_step(made: Assembly, experiment: Experiment, *where: Any) ->
     step of the outermost grid.
     """
     if made.nests:
+        from ..config.families import family_of
+
         return family_of(made, *where)
     model, state = model_and_state(made, experiment, *where)
     found = made.require(("stepper",), limits, model, experiment.stepper.stepper(), state)
@@ -143,7 +147,7 @@ def assemble_alone(draft: Draft, ranks: int = 1, here: bool = False, nested: boo
     model = draft.sections.get("model")
     logs.start(root=True)
     launch.configure_process("float32" if model is None else model.precision, "serial")
-    return assemble_family(draft, ranks, records=1, here=here)
+    return assembled(draft, ranks, records=1, here=here)
 
 
 def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: Any) -> Any:
@@ -157,7 +161,15 @@ def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: 
     """
     experiment, where = made.experiment(), ("nest",) if made.nests else ("stepper", "dt")
     options = {"start": experiment.run.start, **options}
-    return made.require(where, lambda: driver_of(model, state, experiment.stepper.stepper(dt), **options))
+    if isinstance(state, dict):
+        from ..simulation import nested
+
+        driver: Any = nested.NestedSimulation
+    else:
+        from ..simulation import simulation
+
+        driver = simulation.Simulation
+    return made.require(where, lambda: driver(model, state, experiment.stepper.stepper(dt), **options))
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
@@ -169,7 +181,7 @@ def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
 
 def files_of_grids(made: Assembly, folder: Path) -> dict[str, dict[str, list[Path]]]:
     """{nest, "" for the outermost grid: {key of [output]: paths}} of the files that a run writes into `folder`."""
-    nests = {one.name: _files_of(one.made.section("output"), folder_of_nest(one, folder)) for one in made.nests}
+    nests = {one.name: _files_of(one.made.section("output"), one.folder_in(folder)) for one in made.nests}
     return {"": _files_of(made.section("output"), folder)} | nests
 
 
@@ -258,8 +270,10 @@ def add_outputs_of_nests(made: Assembly, driver: NestedSimulation, folder: Path)
     """
     for k, one in enumerate(made.nests):
         try:
-            add_outputs(one.made, driver[one.name], folder_of_nest(one, folder))
+            add_outputs(one.made, driver[one.name], one.folder_in(folder))
         except ConfigError:
+            from ..config.families import mistakes_of_nest
+
             made.mistakes += mistakes_of_nest(made, k)
             made.experiment()
             raise
@@ -293,6 +307,8 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
         family: its Family.
         dt: the outermost grid's time step [s].
     """
+    from ..config.families import share_of_cost
+
     lines, shares = [], share_of_cost(family, dt, made.experiment().run.until)
     for one in made.nests:
         nest, name, place = one.nest, one.name, one.place
@@ -378,7 +394,7 @@ def nest_output_lines(made: Assembly, family: Family, dt: float) -> list[tuple[s
         step, first = dt / family.total_steps(one.name), dt * family.first_step(one.name, dt)
         if first >= experiment.run.until:
             continue
-        folder = folder_of_nest(one, Path("."))
+        folder = one.folder_in(Path("."))
         text = [f"{folder}/{line}" for line in facts.output_lines(experiment, model, step, first)]
         lines.append((f"output of {one.name}", "\n".join(text) or "none"))
     return lines

@@ -33,10 +33,10 @@ from ..fields.variables import PROGNOSTIC, in_layer
 from .parts import (
     PARTS,
     PartSection,
+    Shipped,
     layer_count,
     section_about,
     sections_of,
-    shipped,
     stepped_names,
     transported_controls,
 )
@@ -297,7 +297,7 @@ class ArrivalTime(Section):
         )
 
 
-COSTS = sections_of(shipped(costs.Cost, "cost"), cost_section)
+COSTS = sections_of(cost_section, Shipped(costs.Cost, kind="cost"))
 CostSection = Annotated[Any, OneOf(COSTS | {"arrival_time": ArrivalTime}, (costs.Cost,), cost_section)]
 
 

@@ -26,11 +26,10 @@ from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Decomposition, TileError, best_layout
 from ..runtime import launchers, memory
-from ..sources.motion_cache import motion_after_survey, motion_of
 from ..stepping.stability import Limit, largest_time_step, limits
 from . import Draft, Experiment
-from .initial import Rest
 from .own import path_of_part
+from .physics import Rest
 from .scenario import Output, bytes_of_gauges, bytes_of_outputs
 from .sections import Surroundings, is_evaluated_whole
 from .toml import Mistake
@@ -140,11 +139,8 @@ def assemble(
     faults = None if source is None else made.attempt(("source",), source.faults_on, made.grid, run and run.start)
     if made.bathymetry is not None and made.output is not None and made.output.gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
-    if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
-        of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # of a large grid: not yet surveyed
-        motion_of_source = motion_of if records == 1 and not of_lakes else motion_after_survey
-        arguments = source, made.grid, made.bathymetry, faults, records
-        motion = made.attempt(("source",), motion_of_source, *arguments)
+    if source is not None and faults is not None and not (draft.mistakes or made.mistakes):  # last: it takes seconds
+        motion = made.attempt(("source",), source.motion_on, made.grid, made.bathymetry, faults, records)
         made.source, made.summary = motion or (None, None)
     return made
 

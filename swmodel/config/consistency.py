@@ -15,8 +15,7 @@ from ..fields.parameters import POINT, Moment
 from ..grids.grid import turned
 from ..stepping.explicit import TimeStepper
 from .expressions import COORDINATES, Expression
-from .nests import mistakes_with_nests, nest_mistakes
-from .parts import shipped, variable_mistakes
+from .parts import Shipped, variable_mistakes
 from .reading import Section, leaves
 from .series import TideSection
 from .toml import Mistake, mistakes_of_names
@@ -42,12 +41,20 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         _sums,
         core_mistakes,
         coast_mistakes,
-        nest_mistakes,
-        mistakes_with_nests,
         variable_mistakes,
+        *_of_nests(sections),
     )
     own = (one.mistakes_with(sections) for one in sections.values() if isinstance(one, Section))
     return [mistake for found in (*(_checked(check, sections) for check in checks), *own) for mistake in found]
+
+
+def _of_nests(sections):
+    """The checks of an experiment with nests."""
+    if not sections.get("nest"):
+        return ()
+    from .nests import mistakes_with_nests, nest_mistakes
+
+    return nest_mistakes, mistakes_with_nests
 
 
 def _checked(check, sections):
@@ -63,8 +70,8 @@ def _coriolis(coriolis, grid):
     wanted = None if coriolis.type == "none" else coriolis.part.spherical
     if wanted is not None and wanted != spherical:
         kind = "spherical" if wanted else "cartesian"
-        others = [name for name, cls in shipped(Coriolis).items() if cls.spherical == spherical]
-        others += [name for name, cls in shipped(Coriolis).items() if wanted and cls.spherical is None]
+        others = [name for name, cls in Shipped(Coriolis).items() if cls.spherical == spherical]
+        others += [name for name, cls in Shipped(Coriolis).items() if wanted and cls.spherical is None]
         use = " or ".join(map(repr, sorted(others, reverse=True)))
         yield Mistake(("coriolis", "type"), f"{coriolis.type!r} needs a {kind} grid; use {use}")
 
@@ -260,7 +267,7 @@ def core_mistakes(
     if run is not None and run.engine == "fused":
         yield Mistake(("run", "engine"), f"'fused' makes loops of differences, and '{model.core}' has none; use 'auto'")
     if stepper is not None and _takes_parts(stepper.part):
-        known = {name: cls for name, cls in shipped(TimeStepper).items() if spectral or not cls.needs_modes}
+        known = {name: cls for name, cls in Shipped(TimeStepper).items() if spectral or not cls.needs_modes}
         plain = [name for name, cls in known.items() if not (_takes_parts(cls) or cls.needs_momentum_form)]
         others = [repr(name) for name in reversed(plain)]
         yield Mistake(

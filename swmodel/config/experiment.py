@@ -18,15 +18,16 @@ from ..runtime.paths import expanded, found, refusal
 from . import physics
 from .consistency import mistakes_between
 from .expressions import Expression
-from .initial import Initial, Rest, Source, Tracers
-from .nests import Ensemble, Nests, member_raws, mistakes_of_members
 from .reading import REQUIRED, Reading, Section
 from .scenario import Bathymetry, Grid, Output, Run
 from .toml import Mistake, as_written, dump, key_lines, line_of, path_of
 
 if TYPE_CHECKING:
     from .adjoint import Adjoint
+    from .initial import Initial, Tracers
     from .inversion import Green, Inversion
+    from .nests import Ensemble, Nests
+    from .source import Source
 
 DEEPEST = 12  # levels of tables and arrays inside one another; an experiment has 4
 LARGEST = 2**63
@@ -41,9 +42,14 @@ class Experiment(Section):
     """An experiment, section by section."""
 
     homes: ClassVar = {  # of sections whose modules take long to import
+        "Initial": "swmodel.config.initial",
+        "Tracers": "swmodel.config.initial",
+        "Nests": "swmodel.config.nests",
+        "Ensemble": "swmodel.config.nests",
         "Adjoint": "swmodel.config.adjoint",
         "Inversion": "swmodel.config.inversion",
         "Green": "swmodel.config.inversion",
+        "Source": "swmodel.config.source",
     }
     grid: Grid
     bathymetry: Bathymetry
@@ -52,15 +58,15 @@ class Experiment(Section):
     model: physics.Model = physics.Model()
     layers: physics.Layers | None = None
     coriolis: physics.Coriolis = physics.NoRotation(type="none")
-    initial: Initial = Rest(type="rest")
+    initial: "Initial" = physics.Rest(type="rest")
     forcing: tuple[physics.Forcing, ...] = ()
     dissipation: tuple[physics.Dissipation, ...] = ()
     boundary: tuple[physics.Boundary, ...] = ()
-    tracer: Tracers = ()
-    source: Source | None = None
-    nest: Nests = ()
+    tracer: "Tracers" = ()
+    source: "Source | None" = None
+    nest: "Nests" = ()
     output: Output = Output()
-    ensemble: Ensemble | None = None
+    ensemble: "Ensemble | None" = None
     adjoint: "Adjoint | None" = None
     inversion: "Inversion | None" = None
     green: "Green | None" = None
@@ -219,6 +225,8 @@ def _members(draft):
     section = draft.sections.get("ensemble")
     if section is None:
         return [], []
+    from .nests import member_raws, mistakes_of_members
+
     raws, mistakes = member_raws(section, draft.raw, lambda raw, path, value: _apply(raw, Override("", path, value)))
     checked = [_validate(raw, draft.folder, draft.own_parts) for raw in raws]
     drafts = [

@@ -25,7 +25,7 @@ from . import Draft, member_drafts
 from .assembly import MORE, SAFE, Assembly, assemble, model_of, options_of, time_step
 from .consistency import mistakes_between
 from .nests import name_of_folder, remedy_of_linear, value_at
-from .physics import CORIOLIS_FORMS, Flow, WindFile
+from .physics import CORIOLIS_FORMS, Flow
 from .scenario import Output
 from .sections import Surroundings
 from .series import SeriesSection
@@ -51,6 +51,10 @@ class NestAssembly:
     @property
     def name(self) -> str:
         return self.nest.name
+
+    def folder_in(self, folder: Path) -> Path:
+        """The folder of the nest's files, in that of the run."""
+        return folder / name_of_folder(self.name, self.made.experiment().output)
 
 
 def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
@@ -191,7 +195,7 @@ def _records_of_linear(sections):
         for k, part in enumerate(parts):
             series = ((key, value) for key, value in part if isinstance(value, SeriesSection))
             found = [key for key, value in series if value.records(on) is not None]
-            for key in found + ["file"] * isinstance(part, WindFile):
+            for key in found + ["file"] * (part.type == "wind_file"):
                 yield Mistake((name, k, key), f"linear responses of nested grids have no records in time; {remedy}")
 
 
@@ -303,11 +307,6 @@ def _options(made):
 def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:
     """The mistakes of nest number `k` of an Assembly, at their keys in the file."""
     return list(_renamed(made.nests[k].made.mistakes, made.section("nest")[k], k, others=True))
-
-
-def folder_of_nest(one: NestAssembly, folder: Path) -> Path:
-    """The folder of a nest's files, in that of the run."""
-    return folder / name_of_folder(one.name, one.made.experiment().output)
 
 
 def share_of_cost(family: Family, dt: float, until: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The sections of the source, the initial state and tracers.
+"""The sections of the initial state and of tracers.
 
 [[tracer]]
 name = "dye"
@@ -8,15 +8,13 @@ scheme = "flux_limited"
 diffusivity = "10 m2 s-1"
 """
 
-import datetime
 import functools
 import json
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 import netCDF4
 import numpy as np
 
-from .. import sources
 from ..dynamics.limiters import Limiter
 from ..dynamics.tracers import AdvectionScheme, FluxLimited, Tracer, check_name
 from ..errors import ConfigError, DataError, nearest
@@ -32,11 +30,9 @@ from ..models.shallow_water import ShallowWater
 from ..output.metadata import describe_grid
 from ..output.restart import check_grid
 from ..runtime.formats import check_format
-from ..sources.deformation import Deformation, is_deformation, read_deformation, read_level
-from ..sources.fault import AzimuthalEqualArea, Plane
 from .expressions import Expression
-from .own import ClassNamed
-from .parts import PartSection, section_for, shipped
+from .parts import ClassNamed, PartSection, Shipped, section_for
+from .physics import Rest
 from .reading import Section, one_of
 from .sections import (
     Formula,
@@ -44,75 +40,20 @@ from .sections import (
     FormulasInMetresPerSecond,
     InputFile,
     Metres,
-    NonNegativeMetres,
     Place,
     PositiveMetres,
-    PositiveSeconds,
     Seed,
     Surroundings,
     Whole,
     different_names,
     is_evaluated_whole,
-    not_empty,
     on_grid,
 )
 
+if TYPE_CHECKING:
+    from ..sources.deformation import Deformation
+
 STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
-
-
-Fault = section_for(sources.Fault)
-Faults = tuple[Fault, ...]  # pyright: ignore[reportInvalidTypeForm]
-
-
-class FaultTable(Section):
-    """Faults from a table, or written here."""
-
-    path: ClassVar[str] = "source"
-
-    file: InputFile | None = None  # of faults: a table or a slip model
-    slips: Annotated[dict[str, NonNegativeMetres], not_empty] | None = None  # {name = slip} of the faults of the file
-    faults: Faults = ()  # the faults, in place of a table
-
-    def check(self) -> None:
-        if self.slips is not None and self.file is None:
-            raise ValueError("slips are those of faults in a file; give file, too")
-        if (self.file is None) == (not self.faults):
-            raise ValueError(f"give either file (a table of faults) or [[{self.path}.faults]], and one of them")
-
-    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
-        """The sources.Source of the faults, which count their times from the `start` of the run."""
-        projection = AzimuthalEqualArea(grid.radius) if grid.spherical else Plane()
-        if self.file is not None:
-            return sources.read_source(self.file, self.slips, projection=projection)
-        return sources.Source([fault.build() for fault in self.faults], projection=projection)
-
-
-class Source(FaultTable):
-    """A source: faults from a table or a slip model, or written here; or a file of the motion of the sea floor."""
-
-    horizontal: bool = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
-    kajiura: bool = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
-    every: PositiveSeconds | Literal["auto"] = "auto"  # how often the motion of faults is sampled
-    variable: str | None = None  # of a netCDF file of the sea floor's uplift, if it has several
-
-    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
-        """The sources.Source of the faults; the Deformation of a file that holds the motion of the sea floor."""
-        if self.file is None or not is_deformation(self.file):
-            return super().faults_on(grid, start)
-        if self.horizontal or self.kajiura or self.slips:
-            raise ConfigError(
-                f"{self.file} holds the uplift itself, to which horizontal, kajiura and slips do not apply; leave them "
-                "out."
-            )
-        return read_deformation(self.file, self.variable, start)
-
-
-class Rest(Section):
-    type: Literal["rest"]
-
-    def state(self, model: ShallowWater) -> State:
-        """This tile's initial State; collective."""
-        return model.at_rest()
 
 
 class InitialFormula(Section):
@@ -253,8 +194,10 @@ class InitialLevel(Section):
     file: InputFile  # netCDF, GeoTIFF, ASCII grid or table of x, y, level
     variable: str | None = None  # of a netCDF file with several
 
-    def read_level(self) -> Deformation:
+    def read_level(self) -> "Deformation":
         """The level; raises SwmodelError if it cannot be read."""
+        from ..sources.deformation import read_level
+
         return read_level(self.file, self.variable)
 
     def state(self, model: ShallowWater) -> State:
@@ -303,7 +246,7 @@ class FieldRecord(FieldFile):
         return records[self.record]
 
 
-SCHEMES, LIMITERS = (ClassNamed(base, shipped(base)) for base in (AdvectionScheme, Limiter))
+SCHEMES, LIMITERS = (ClassNamed(base, Shipped(base)) for base in (AdvectionScheme, Limiter))
 Concentration = Annotated[float | Expression, Formula(Number())]
 Diffusivity = Annotated[float | Expression, Formula(numbers_of(Tracer)["diffusivity"].of_files())]
 

@@ -47,9 +47,8 @@ from ..fields.state import unchecked
 from ..models.shallow_water import ShallowWater
 from ..output.products.gauges import depth_at
 from .adjoint import Memory, known_controls
-from .initial import FaultTable
 from .observations import Observations, observation_mistakes
-from .parts import PartSection, section_about, sections_of, shipped
+from .parts import PartSection, Shipped, section_about, sections_of
 from .reading import OneOf
 from .scenario import OutputFile
 from .sections import (
@@ -66,6 +65,7 @@ from .sections import (
     Surroundings,
     not_empty,
 )
+from .source import FaultTable
 from .toml import Mistake
 
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
@@ -82,7 +82,7 @@ class _WithFaults(PartSection, FaultTable):
 
 
 prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})
-CONTROLS = sections_of(shipped(Prior), prior_section)
+CONTROLS = sections_of(prior_section, Shipped(Prior))
 Control = Annotated[Any, OneOf(CONTROLS, (Prior,), prior_section)]
 
 

@@ -78,8 +78,7 @@ def nest_mistakes(nest: tuple, sections: Mapping[str, Any], initial: Any = None)
             yield Mistake(("nest", k), text)
         yield from _restart_mistakes(k, each, sections.get("output"))
     yield from _folder_mistakes(nest)
-    if nest:
-        yield from _shores_of_linear(sections)
+    yield from _shores_of_linear(sections)
 
 
 def mistakes_with_nests(
@@ -92,8 +91,6 @@ def mistakes_with_nests(
     forcing: tuple = (),
 ) -> Iterator[Mistake]:
     """Mistakes of sections that do not fit nests."""
-    if not nest:
-        return
     if ensemble is not None and ensemble.perturbation is not None:
         text = (
             "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "

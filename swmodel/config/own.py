@@ -6,20 +6,17 @@ entry points of the group "swmodel.parts": `relaxation = "package.module:Relaxat
 A restart holds the text of its experiment. `allowed` is False for such a text, so that a restart cannot import code.
 """
 
-import dataclasses
 import hashlib
 import importlib
 import importlib.util
 import logging
 import sys
 import traceback
-from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, nearest
-from ..fields.parameters import Choice
 from .toml import path_of
 
 GROUP = "swmodel.parts"
@@ -30,29 +27,9 @@ def short_names() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ClassNamed:
-    """Reads the name of a class: that of one of this package, which stays a name, or a class of the user.
-
-    Attributes:
-        base: the class from which that of a user derives.
-        classes: {name: class} of this package.
-        others: further names, such as "auto".
-    """
-
-    base: type
-    classes: Mapping[str, type]
-    others: tuple[str, ...] = ()
-
-    def read(self, name: Any, reading: Any) -> Any:
-        """A name, or the class "module:Class"; raises ValueError for anything else."""
-        if isinstance(name, str) and (":" in name or name in short_names()):
-            return class_named(name, reading.folder, reading.own_parts, (self.base,))
-        return Choice((*self.others, *self.classes)).read(name)
-
-    def made(self, name: Any) -> Any:
-        """An object of the class that was read; None for None."""
-        return None if name is None else self.classes[name]() if isinstance(name, str) else name()
+def is_own(name: str) -> bool:
+    """Whether a name is that of a user's class: "module:Class", or a short name."""
+    return ":" in name or name in short_names()
 
 
 def path_of_part(raw: dict, part: str) -> tuple[str | int, ...]:

@@ -22,17 +22,29 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
-from .. import forcing
+import swmodel
+
+from .. import adjoint
 from ..diagnostics.derived import FIELDS
 from ..dynamics.momentum import Coriolis
 from ..errors import ConfigError, nearest
 from ..fields import parameters as rules
-from ..fields.parameters import Moment
-from ..fields.parts import ModelPart, as_pytree, control_names, numbers_of, positions_of, shipped_parts
+from ..fields.parameters import Choice, Moment
+from ..fields.parts import (
+    ModelPart,
+    as_pytree,
+    control_names,
+    is_shipped_part,
+    numbers_of,
+    positions_of,
+    shipped_parts,
+    snake_case,
+)
 from ..fields.variables import INTERFACES, derived_units, in_layer, in_layers
 from ..forcing.atmosphere import DragLaw
 from ..units import Coordinate
 from .expressions import Expression
+from .own import class_named, is_own
 from .reading import REQUIRED, Before, Section
 from .sections import (
     NOWHERE,
@@ -118,18 +130,77 @@ class PartSection(Section):
             check_limits(values, rule, f"{name}: the formula {value.text!r}", ConfigError)
 
 
-@functools.cache
-def shipped(base: type, kind: str | None = None) -> dict[str, type]:
-    """{snake-case name: class} of this package's parts that derive from `base`; their modules are imported.
+_FURTHER = {"swmodel.dynamics": ("swmodel.forcing",)}  # packages with classes that derive from those of another one
+
+
+class Shipped(Mapping):
+    """{snake-case name: class} of this package's parts that derive from a class.
+
+    The package's table of public names leads to the module of a part, and that alone is imported. Where all names are
+    needed, as in messages, all modules are.
 
     Args:
         base: Term, OpenBoundary, TimeStepper, Coriolis ...
-        kind: the kind of the part, such as "forcing"; all kinds unless given.
+        attributes: what the classes have, such as `kind="forcing"`.
     """
-    for package in (importlib.import_module(base.__module__.rpartition(".")[0]), forcing):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
-    return shipped_parts(base, kind)
+
+    def __init__(self, base: type, **attributes: Any):
+        self.base, self.attributes = base, attributes
+
+    @functools.cached_property
+    def _every(self):
+        own = self.base.__module__.rpartition(".")[0]
+        for package in map(importlib.import_module, (own, *_FURTHER.get(own, ()))):
+            for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+                importlib.import_module(module.name)
+        return {name: cls for name, cls in shipped_parts(self.base).items() if self._fits(cls)}
+
+    def _fits(self, cls):
+        return all(getattr(cls, name, None) == value for name, value in self.attributes.items())
+
+    def __getitem__(self, name: str) -> type:
+        cls = getattr(*_public()[name]) if name in _public() else None
+        return cls if cls is not None and is_shipped_part(cls, self.base) and self._fits(cls) else self._every[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._every)
+
+    def __len__(self) -> int:
+        return len(self._every)
+
+
+@functools.cache
+def _public():
+    """{snake-case name: (package, its public name)} of this package and its adjoint."""
+    return {snake_case(name): (package, name) for package in (adjoint, swmodel) for name in package.__all__}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClassNamed:
+    """Reads the name of a class: that of one of this package, which stays a name, or a class of the user.
+
+    Attributes:
+        base: the class from which that of a user derives.
+        classes: {name: class} of this package.
+        others: further names, such as "auto".
+    """
+
+    base: type
+    classes: Mapping[str, type]
+    others: tuple[str, ...] = ()
+
+    def read(self, name: Any, reading: Any) -> Any:
+        """A name, or the class "module:Class"; raises ValueError for anything else."""
+        if isinstance(name, str):
+            if name in self.others or name in self.classes:
+                return name
+            if is_own(name):
+                return class_named(name, reading.folder, reading.own_parts, (self.base,))
+        return Choice((*self.others, *self.classes)).read(name)
+
+    def made(self, name: Any) -> Any:
+        """An object of the class that was read; None for None."""
+        return None if name is None else self.classes[name]() if isinstance(name, str) else name()
 
 
 class _Made(Mapping):
@@ -148,9 +219,9 @@ class _Made(Mapping):
         return len(self.classes)
 
 
-def sections_of(classes: Mapping[str, type], make: Any = None) -> ChainMap[str, type[Any]]:
-    """{type: section class} of the classes of parts, by `make(class, type)`, which is `section_for` unless given."""
-    return ChainMap({}, cast(Any, _Made(classes, make or section_for)))
+def sections_of(make: Any, *classes: Mapping[str, type]) -> ChainMap[str, type[Any]]:
+    """{type: section class} of the classes of parts, {type: class}, by `make(class, type)`."""
+    return ChainMap({}, *(cast(Any, _Made(each, make)) for each in classes))
 
 
 def section_for(cls: type, name: str | None = None, common: Any = PartSection) -> type[PartSection]:

@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn, Union, dataclass
 
 from ..errors import ConfigError, nearest
 from ..fields import parameters as rules
-from .own import class_named, short_names
+from .own import class_named, is_own
 from .toml import Mistake, dotted
 
 REQUIRED = object()  # the default of a key that must be given
@@ -51,7 +51,8 @@ class Key:
         if not isinstance(self.declared, str) or self.homes is None:
             return self.declared
         name = self.declared.removesuffix(" | None")
-        return getattr(importlib.import_module(self.homes[name]), name) | None
+        found = getattr(importlib.import_module(self.homes[name]), name)
+        return found if name == self.declared else found | None
 
     @property
     def is_required(self) -> bool:
@@ -159,7 +160,7 @@ class OneOf:
         """The section of a type; raises ValueError if there is none."""
         if name in self.sections:
             return self.sections[name]
-        if self.make is None or not (":" in name or name in short_names()):
+        if self.make is None or not is_own(name):
             if not self.sections:
                 raise ValueError(f'{name!r} is no class of one\'s own; give its file and name, "relaxation:Relaxation"')
             raise ValueError(f"{name!r} is unknown; {nearest(name, self.sections)}")

@@ -29,7 +29,7 @@ from ..output.products.snapshots import with_bed
 from ..runtime import memory
 from ..runtime.memory import size
 from ..simulation.progress import duration
-from .parts import PartSection, section_for, sections_of, shipped
+from .parts import PartSection, Shipped, section_for, sections_of
 from .reading import one_of
 from .sections import (
     AnyCoordinate,
@@ -312,7 +312,7 @@ def _product_section(cls, name):
     return section_for(cls, None, type(cls.__name__, (ProductSection,), file))
 
 
-PRODUCTS = sections_of(dict(sorted(shipped(Product).items())), _product_section)  # by key of [output]
+PRODUCTS = sections_of(_product_section, dict(sorted(Shipped(Product).items())))  # by key of [output]
 OwnProduct = Annotated[Any, one_of(bases=(Product,), make=functools.partial(section_for, common=ProductSection))]
 
 

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.domain import Model
-from ..dynamics.layer import LayerFlow, divergence
-from ..dynamics.layers import over_deep_water
+from ..dynamics.layer import LayerFlow, divergence, over_deep_water
 from ..fields.field import AbstractField, Field, mean_x, mean_xy, mean_y
 from ..fields.variables import INTERFACES, in_layer, layer_of
 from ..parallel.halo import without_padding

@@ -43,7 +43,7 @@ from ..parallel import fft
 from ..runtime import memory
 from ..runtime.compilation import jit
 from ..stepping.explicit import SSPRK3
-from ..stepping.members import per_member
+from ..stepping.loop import on_each_tile
 from .derived import total
 
 # quantity: (its pairs (a, b), units of its mean, long name)
@@ -281,7 +281,7 @@ def _shares(dynamics, state, rings, time, spectra):
     def share(dynamics, state, rings, time):
         return spectra.share(replace(dynamics, rigid_lid=spectra.rigid_lid).prepare(), state, rings, time)
 
-    return dynamics.communicator.spmd(per_member(share, at=0))(dynamics, state, rings, time)
+    return on_each_tile(dynamics, share, at=0)(dynamics, state, rings, time)
 
 
 def _fields(flow):

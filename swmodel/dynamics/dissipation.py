@@ -32,11 +32,10 @@ from jax.core import Tracer
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Scalar, Value, difference_x, difference_y, mean_xy, to_u, to_v
 from ..fields.parameters import parameter
-from ..fields.parts import ModelPart
+from ..fields.parts import ModelPart, which_layer
 from ..fields.state import pytree
 from .clock import Time
 from .domain import Model
-from .layers import which_layer
 from .terms import Term
 
 if TYPE_CHECKING:

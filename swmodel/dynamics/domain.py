@@ -324,7 +324,8 @@ def floor_of(depth: DepthLike, domain: Domain, wetting: WettingDrying | None = N
     Raises:
         ValueError: for a depth of another shape than the grid, or not finite, and where there is no water.
     """
-    _check_levees(levees, wetting, domain.grid)
+    if levees:
+        _check_levees(levees, wetting, domain.grid)
     if wetting is None and isinstance(depth, Topography):
         raise ConfigError("ShallowWater: a topography has heights of land, which need wetting=WettingDrying().")
     if wetting is not None and not isinstance(depth, Topography) and hasattr(depth, "wet"):
@@ -359,7 +360,7 @@ def floor_of(depth: DepthLike, domain: Domain, wetting: WettingDrying | None = N
 
 def _check_levees(levees, wetting, grid):
     """Raise ConfigError for levees in a model without wetting, and for one that stands on no face."""
-    if levees and wetting is None:
+    if wetting is None:
         raise ConfigError("ShallowWater: water flows over levees only with wetting=WettingDrying(); give that, too.")
     try:
         check_on_grid(levees, grid)

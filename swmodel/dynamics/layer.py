@@ -23,6 +23,7 @@ from .clock import Time
 from .dissipation import viscous_force
 
 if TYPE_CHECKING:
+    from .layers import Layers
     from .system import System
 
 __all__ = ["LayerFlow", "divergence", "gradient", "kinetic_energy", "transports"]
@@ -264,3 +265,8 @@ class LowerFlow(LayerFlow):
     @property
     def per_h_of_wind(self) -> tuple[Value, Value]:
         return 0.0, 0.0
+
+
+def over_deep_water(layers: "Layers | None") -> bool:
+    """Whether layers move over a deep one at rest, so that eta is summed from the top."""
+    return layers is not None and layers.deep_at_rest

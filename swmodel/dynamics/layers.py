@@ -42,13 +42,13 @@ from jax import lax
 
 from ..errors import ConfigError
 from ..fields.field import Scalar, Value
-from ..fields.parameters import DERIVED, Flag, Number, NumberForEach, declared
+from ..fields.parameters import DERIVED, Flag, NumberForEach, declared
 from ..fields.parts import ModelPart
 from ..fields.state import pytree, replaced
 from .domain import Domain
 from .vertical_modes import modes, summation
 
-__all__ = ["Layers", "check_layer", "over_deep_water", "which_layer"]
+__all__ = ["Layers"]
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
 SLOWEST = 1e-6  # [m s-1]
@@ -200,29 +200,6 @@ class Layers(ModelPart):
                 f"{float(sum(self.thickness)):g} m of it at rest, and {left:g} m are left, less than least_thickness; "
                 "make them thinner, or give shallower water a depth of 0, which is land, or a larger one."
             )
-
-
-def over_deep_water(layers: Layers | None) -> bool:
-    """Whether layers move over a deep one at rest, so that eta is summed from the top."""
-    return layers is not None and layers.deep_at_rest
-
-
-def check_layer(who: str, layer: int | None, count: int) -> None:
-    """Raise ConfigError if `layer`, a number or None for all of them, is none of the `count` layers of a model."""
-    if layer is not None and not -count <= layer < count:
-        raise ConfigError(
-            f"{who}: layer = {layer}, and the number of layers is {count}, counted from 0; give one of these, or -1 "
-            "for the lowest."
-        )
-
-
-def which_layer(default: int | None = None, verb: str = "acts on") -> Any:
-    """The declaration of the field `layer` of a part that can act on (or `verb`) one layer or all."""
-    rule = Number(None, "1", whole=True, optional=True, differentiable=False)
-    doc = f"the layer that it {verb}, counted from 0 at the top; -1 is the lowest"
-    return declared(
-        rule, default=default, static=True, kw_only=True, doc=doc + (", all unless given" if default is None else "")
-    )
 
 
 @jax.custom_jvp

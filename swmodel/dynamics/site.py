@@ -9,7 +9,8 @@ import numpy as np
 from ..fields.state import State
 from ..fields.variables import in_layer
 from .domain import Model
-from .layers import Layers, over_deep_water
+from .layer import over_deep_water
+from .layers import Layers
 from .terms import Term
 
 __all__ = ["Site"]

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.field import Value, to_u, to_v
 from ..fields.parameters import Sides, declared, parameter
+from ..fields.parts import which_layer
 from ..fields.state import pytree, replaced
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
@@ -18,7 +19,6 @@ from ..parallel.halo import SIDES
 from .boundaries import CURRENTS, LEVELS
 from .clock import Time
 from .domain import Domain, Model
-from .layers import which_layer
 from .terms import Term
 
 if TYPE_CHECKING:

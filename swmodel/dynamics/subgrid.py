@@ -133,11 +133,10 @@ class Subgrid:
         return (self.water(eta, depth) - depth) * wet
 
 
-def subgrid_on(floor: "Floor", halo: int, open_sides: tuple[str, ...] = ()) -> Subgrid | None:
-    """The Subgrid of placed tile arrays with a halo, even next to open sides; None of a Floor with even beds."""
-    if floor.bed is None:
-        return None
-    bed, grid, communicator = floor.bed, floor.domain.grid, floor.domain.communicator
+def subgrid_on(floor: "Floor", halo: int, open_sides: tuple[str, ...] = ()) -> Subgrid:
+    """The Subgrid of placed tile arrays with a halo, of a Floor whose beds are finer than cells, even at open sides."""
+    bed: Any = floor.bed
+    grid, communicator = floor.domain.grid, floor.domain.communicator
     modes = ["wrap" if periodic else "edge" for periodic in (grid.periodic_y, grid.periodic_x)]
     near = _even(grid.shape, open_sides)
 
@@ -158,11 +157,11 @@ def changed_level(how: str, level: jax.Array, floor: "Floor", open_sides: tuple[
         floor: the Floor of a model whose shores move.
         open_sides: of the model.
     """
-    depth, subgrid = floor.domain.cut(floor.water), subgrid_on(floor, 0, open_sides)
-    if subgrid is None:
+    depth = floor.domain.cut(floor.water)
+    if floor.bed is None:
         return jnp.maximum(level, -depth) if how == "stored" else level
     fields: Any = (as_tile_field(x, "h") for x in (level, depth, floor.domain.cut(floor.wet)))
-    return getattr(subgrid, how)(*fields).interior
+    return getattr(subgrid_on(floor, 0, open_sides), how)(*fields).interior
 
 
 def level_of_cell(h: float, cell: tuple[int, int], floor: "Floor", open_sides: tuple[str, ...] = ()) -> float:

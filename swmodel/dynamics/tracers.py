@@ -61,7 +61,7 @@ from ..fields.field import (
 )
 from ..fields.methods import Named
 from ..fields.parameters import Part, Text, declared, parameter, refuse
-from ..fields.parts import numbers_of
+from ..fields.parts import numbers_of, which_layer
 from ..fields.state import RESERVED, pytree, replace, replaced
 from ..fields.variables import VARIABLES, Variable
 from ..grids.geometry import Geometry
@@ -69,7 +69,6 @@ from ..parallel.halo import exchange as fill_halos
 from .clock import Time
 from .domain import Domain
 from .layer import divergence
-from .layers import which_layer
 from .limiters import Limiter, VanLeer, limited_face, upstream
 from .terms import tile_array, value_at
 from .transported import Transported

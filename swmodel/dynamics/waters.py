@@ -86,10 +86,11 @@ def check_resolved(model: Model, dt: float) -> None:
     A level 100 m above 0 has steps of 8e-6 m in single precision, and a step of 1 s of 10 mm/h is a third of that.
 
     Args:
+        model: one whose shores move.
         dt: the time step [s].
     """
     sources = [(name, term) for name, term in model.named_parts("terms") if isinstance(term, WaterSource)]
-    if model.film is None or not sources:
+    if not sources:
         return
     own = model.domain.own(model.sea_floor.depth.map(lambda depth, wet: np.abs(depth) * wet, model.sea_floor.wet))
     highest = max((float(np.max(part, initial=0.0)) for _, part in own), default=0.0)

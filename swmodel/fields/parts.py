@@ -136,6 +136,24 @@ def _base_of(cls):
     return f"sw.{base.__name__}"
 
 
+def check_layer(who: str, layer: int | None, count: int) -> None:
+    """Raise ConfigError if `layer`, a number or None for all of them, is none of the `count` layers of a model."""
+    if layer is not None and not -count <= layer < count:
+        raise ConfigError(
+            f"{who}: layer = {layer}, and the number of layers is {count}, counted from 0; give one of these, or -1 "
+            "for the lowest."
+        )
+
+
+def which_layer(default: int | None = None, verb: str = "acts on") -> Any:
+    """The declaration of the field `layer` of a part that can act on (or `verb`) one layer or all."""
+    rule = Number(None, "1", whole=True, optional=True, differentiable=False)
+    doc = f"the layer that it {verb}, counted from 0 at the top; -1 is the lowest"
+    return declared(
+        rule, default=default, static=True, kw_only=True, doc=doc + (", all unless given" if default is None else "")
+    )
+
+
 # -- what follows from the declarations --------------------------------------------------------------------------------
 
 
@@ -187,16 +205,21 @@ def name_of(part: object) -> str:
     return cls.__name__ if is_shipped(cls) else f"{cls.__module__}:{cls.__qualname__}"
 
 
-def shipped_parts(base: type, kind: str | None = None) -> dict[str, type]:
-    """{snake-case name: class} of the classes of this package that derive from `base`, in the order of definition.
+def is_shipped_part(cls: type, base: type) -> bool:
+    """Whether a class is a concrete one of this package, derives from `base`, and is in the `__all__` of its module."""
+    if not (isinstance(cls, type) and issubclass(cls, base)) or cls is base or inspect.isabstract(cls):
+        return False
+    return is_shipped(cls) and cls.__name__ in getattr(sys.modules.get(cls.__module__), "__all__", ())
 
-    They are the concrete classes in the `__all__` of modules that have been imported.
+
+def shipped_parts(base: type) -> dict[str, type]:
+    """{snake-case name: class} of this package's parts that derive from `base`, in the order of definition.
+
+    They are those of modules that have been imported.
     """
     found = {}
     for cls in base.__subclasses__():
-        public = getattr(sys.modules.get(cls.__module__), "__all__", ())
-        concrete = not inspect.isabstract(cls) and cls.__name__ in public
-        if concrete and is_shipped(cls) and (kind is None or cls.kind == kind):
+        if is_shipped_part(cls, base):
             found[snake_case(cls.__name__)] = cls
-        found |= shipped_parts(cls, kind)
+        found |= shipped_parts(cls)
     return found

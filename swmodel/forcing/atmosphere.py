@@ -1,7 +1,10 @@
 """Air pressure and wind over the sea, and the elevation at open sides that balances the pressure.
 
+    wind stress    du/dt = + tau_x / (rho h_u),   dv/dt = + tau_y / (rho h_v)
+    wind           tau_x = rho_air C_D(|W|) |W| W_x,   W = the wind at 10 m
     air pressure   du/dt = - (1 / rho) dp/dx
-    wind           du/dt = rho_air C_D(|W|) |W| W_x / (rho h_u),   W = the wind at 10 m
+
+tau_x lies at u and tau_y at v [N m-2]; h_u and h_v are the thickness on these faces [m], rho the water's density.
 
 Under a steady pressure the sea stands at the inverse barometer, eta = -(p - p0) / (rho g): 0.995 cm for 1 hPa. At an
 open side, `inverse_barometer(...)` gives this elevation for the outside.
@@ -35,10 +38,11 @@ from ..dynamics.terms import Forcing, Series, TimeVarying, rate_at, tile_array, 
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Scalar, Value, to_u, to_v
 from ..fields.parameters import Number, ReadRule, array_of, check_arguments, declared, parameter, refuse
+from ..fields.parts import which_layer
 from ..fields.state import pytree, replace, static
 from .wind_laws import WindLaw, drag_law
 
-__all__ = ["AirPressure", "Wind"]
+__all__ = ["AirPressure", "Wind", "WindStress"]
 
 
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
@@ -68,6 +72,28 @@ class DragLaw(ReadRule):
     def samples(self, law: WindLaw) -> tuple[float, ...]:
         """The drag coefficients of a function in winds of 1 to 64 m s-1, by which two functions are compared."""
         return tuple(float(x) for x in np.ravel(law(jnp.asarray(SPEEDS))))
+
+
+@pytree
+class WindStress(Forcing):
+    """Wind stress on the surface, as a body force that is uniform over the water column (module docstring).
+
+    Args:
+        x, y: stress towards +x at u points and +y at v points [N m-2]: a number, a function of (x, y), an (ny, nx)
+            array, or time records.
+        density: of the water [kg m-3].
+    """
+
+    x: Any = parameter("u", "N m-2", default=0.0, halo=False, doc="the stress towards +x")
+    y: Any = parameter("v", "N m-2", default=0.0, halo=False, doc="the stress towards +y")
+    density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+    layer: Any = which_layer(0)
+
+    uses_time = False
+
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
+        per_h_u, per_h_v = flow.per_h_of_wind
+        return self.x * per_h_u / self.density, self.y * per_h_v / self.density
 
 
 @pytree

@@ -30,7 +30,6 @@ from ..dynamics.terms import TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError, ended
 from ..fields.field import AbstractField, Scalar, Value
 from ..fields.parameters import Moment, Number, array_of, check_arguments
-from ..fields.parts import values_of
 from ..fields.state import pytree, replace, static
 from ..grids.windows import GridValues
 from .constituents import distinct, middle_latitude, nodal, periods
@@ -62,18 +61,6 @@ def ramp_rate_at(time: Time, length: float) -> Value:
     if not length:
         return 0.0
     return 0.5 * np.pi / length * jnp.sin(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
-
-
-def tides_of(model: Any) -> tuple[tuple[str, ...], float | None]:
-    """(the constituents of a model's tides and tidal potential, the latitude of their nodal factors [degrees] or None).
-
-    The latitude is that of the first tide; None of a potential alone, and the middle of the grid without tides.
-    """
-    model = getattr(model, "models", [model])[0]
-    tides = [tide for _, _, tide in values_of(model, Harmonics)]
-    named = [*(tide.names for tide in tides), *(getattr(part, "constituents", ()) for _, part in model.named_parts())]
-    names = tuple(dict.fromkeys(name for each in named for name in each))
-    return names, tides[0].latitude if tides else None if names else middle_latitude(model.grid)
 
 
 @dataclasses.dataclass(frozen=True)

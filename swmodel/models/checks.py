@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dynamics.layers import Layers, check_layer, over_deep_water
+from ..dynamics.layer import over_deep_water
+from ..dynamics.layers import Layers
 from ..dynamics.system import declared_fields
 from ..dynamics.tracers import Tracer
 from ..dynamics.transported import Transported
 from ..errors import ConfigError, of_part
 from ..fields.parameters import Number, Part, Precision, in_utc
+from ..fields.parts import check_layer
 from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable, layer_of
 from ..forcing import records
@@ -256,7 +258,8 @@ def check_model(model: "ShallowWater") -> None:
     for check in (check_momentum, check_linear, check_sides, check_level, check_water, check_barometers):
         check(model)
     check_calendars(model)
-    records.check_origins(model.origins, model.start)
+    if model.origins:
+        records.check_origins(model.origins, model.start)
 
 
 def check_stepper(model: "ShallowWater", stepper: TimeStepper) -> None:
@@ -376,7 +379,8 @@ def check_calendars(*models: "ShallowWater") -> None:
     """Raise ConfigError for files whose dates drift apart, from one another or from those of tides and tracks."""
     others = [dated.name for model in models for dated in model.dated if dated.kind != "records"]
     series = [each for model in models for each in named_series(model).items()]
-    records.check_calendars(series, others[0] if others else None)
+    if series:
+        records.check_calendars(series, others[0] if others else None)
 
 
 def check_gregorian(model: "ShallowWater", start: datetime.datetime | None, who: str) -> None:

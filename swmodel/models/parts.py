@@ -19,7 +19,10 @@ from ..dynamics.domain import Domain, Model
 from ..dynamics.terms import Series, TiledPart, Window
 from ..errors import of_part
 from ..fields.parameters import in_utc
-from ..forcing.records import calendar_of
+from ..fields.parts import values_of
+from ..forcing import records
+from ..forcing.constituents import middle_latitude
+from ..forcing.tides import Harmonics
 from ..grids.regrid import in_calendar
 
 T = TypeVar("T")
@@ -50,10 +53,18 @@ def named_series(model: Model) -> dict[str, Series]:
     return found if model.uplift is None else {**found, "source": model.uplift}
 
 
+def check_coverage(model: Model, end: float, dt: float) -> None:
+    """Raise DataError if records of files do not cover a run of a model until `end` [s] in steps of `dt` [s]."""
+    if series := named_series(model):
+        records.check_coverage(series, end, dt)
+
+
 def first_date(start: datetime.datetime | None, *models: Model) -> datetime.datetime | cftime.datetime | None:
     """The date and time of step 0 of some models, in the calendar of the files that drive them, where it is another."""
-    calendar = calendar_of(each for model in models for each in named_series(model).values())
-    return start if start is None or calendar == "standard" else in_calendar(in_utc(start), calendar, "the forcing")
+    series = [each for model in models for each in named_series(model).values()]
+    if start is None or not series or (calendar := records.calendar_of(series)) == "standard":
+        return start
+    return in_calendar(in_utc(start), calendar, "the forcing")
 
 
 def named_origins(model: Model, parts: Mapping[str, object]) -> dict[str, str]:
@@ -69,6 +80,23 @@ def named_origins(model: Model, parts: Mapping[str, object]) -> dict[str, str]:
             each = value, getattr(value, "plus", None), getattr(value, "anomaly", None)
             dated |= {f"{name}.{key}": one for one in each if getattr(one, "origin", None)}
     return {name: one.origin for name, one in dated.items() if isinstance(getattr(one, "origin", None), str)}
+
+
+def tides_of(model: Any) -> tuple[tuple[str, ...], list[Harmonics]]:
+    """(the constituents of a model's tides and tidal potential, its tides); of an ensemble those of one member."""
+    model = getattr(model, "models", [model])[0]
+    tides = [tide for _, _, tide in values_of(model, Harmonics)]
+    named = [*(tide.names for tide in tides), *(getattr(part, "constituents", ()) for _, part in model.named_parts())]
+    return tuple(dict.fromkeys(name for each in named for name in each)), tides
+
+
+def nodal_latitude(model: Any) -> float | None:
+    """The latitude of the nodal factors of a model's first tide [degrees].
+
+    It is None of a potential alone, and the middle of the grid without tides.
+    """
+    names, tides = tides_of(model)
+    return tides[0].latitude if tides else None if names else middle_latitude(model.grid)
 
 
 class CurrentWindows:

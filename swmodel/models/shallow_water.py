@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -25,14 +26,12 @@ from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
 from ..fields.variables import PROGNOSTIC
-from ..forcing.records import check_coverage
 from ..grids.geometry import TileGeometry
 from ..grids.grid import Grid
 from ..grids.levees import Levee
 from ..grids.windows import FieldLike, GridValues
 from ..parallel import Communicator, make_communicator
 from ..parallel.decomposition import Tile
-from ..sources.motion import BottomMotion
 from ..stencils.expressions import Strips
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
 from ..stepping.steps import ArrayStepLoop, StepLoop
@@ -40,7 +39,10 @@ from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .engine import kind_of_loop, narrowest_halo
 from .initial import ending_at_shores, with_memory_of_sides
-from .parts import CurrentWindows, coverage_of, named, named_origins, named_series, next_record, on_tiles, one_or_more
+from .parts import CurrentWindows, check_coverage, coverage_of, named, named_origins, next_record, on_tiles, one_or_more
+
+if TYPE_CHECKING:
+    from ..sources.motion import BottomMotion
 
 CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 
@@ -102,7 +104,7 @@ class ShallowWater(Model):
         forcing: Term | Sequence[Term] = (),
         dissipation: Term | Sequence[Term] = (),
         boundaries: Term | OpenBoundary | Sequence[Term | OpenBoundary] = (),
-        source: BottomMotion | None = None,
+        source: "BottomMotion | None" = None,
         linear: bool = False,
         side: Slip = FreeSlip(),
         communicator: str | Communicator = "auto",
@@ -247,13 +249,11 @@ class ShallowWater(Model):
             state = state.replace(eta=changed_level("stored", state.eta, self.sea_floor, self.open_sides))
             if any(not isinstance(x, (int, float)) or x for x in (u, v)):
                 state = ending_at_shores(self, state)
-        return self.core.resolved(self._stored(with_memory_of_sides(self, state, given)))
-
-    def _stored(self, state):
-        """A State as it is stepped, at step 0, of one as files show it."""
-        contents, water = self.system.contents, self.domain.cut(self.sea_floor.water)
-        columns = thicknesses(self.system, state, water) if contents else []
-        return state.replace(**converted("stored", contents, state, columns))
+        state = with_memory_of_sides(self, state, given) if self.open_boundaries else state
+        if contents := self.system.contents:
+            columns = thicknesses(self.system, state, self.domain.cut(self.sea_floor.water))
+            state = state.replace(**converted("stored", contents, state, columns))
+        return self.core.resolved(state)
 
     def check_state(self, who: str, state: State) -> None:
         """Raise ValueError unless a State holds what this model steps; `who` is the caller, for the message."""
@@ -295,7 +295,7 @@ class ShallowWater(Model):
         """Raise SwmodelError if a record of a wave, a track or a file does not cover a run until `end` [s]."""
         for part in self.system.parts:
             part.check_covers(end, 0.5 * dt + 1e-6 * end)  # a run ends at the step that is nearest to `end`
-        check_coverage(named_series(self), end, dt)
+        check_coverage(self, end, dt)
 
     def check_files(self, end: float) -> None:
         """Raise SwmodelError if values of files at the beginning or the end [s] of a run are wrong; collective."""
@@ -342,7 +342,7 @@ class ShallowWater(Model):
                 self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
             ),
             crests=self.sea_floor.crests_on(halo),
-            subgrid=subgrid_on(self.sea_floor, halo, self.open_sides),
+            subgrid=None if self.sea_floor.bed is None else subgrid_on(self.sea_floor, halo, self.open_sides),
         )
 
     @property

@@ -35,7 +35,17 @@ from ..errors import DataError, SwmodelError
 from ..runtime import paths
 from ..runtime.signals import PROCESS
 
-__all__ = ["Claim", "ReplacedFile", "claim", "disturbed", "earlier", "not_continued", "replacing", "reserve"]
+__all__ = [
+    "Claim",
+    "ReplacedFile",
+    "claim",
+    "disturbed",
+    "earlier",
+    "is_store",
+    "not_continued",
+    "replacing",
+    "reserve",
+]
 
 # Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
 # also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
@@ -43,6 +53,11 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 NO_LOCKS_HERE = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether the name of an output file is that of a Zarr store."""
+    return Path(path).suffix == ".zarr"
 
 
 def disturbed(path: str | Path, what: str = "was removed") -> SwmodelError:

@@ -20,13 +20,13 @@ import netCDF4
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..dynamics.layers import over_deep_water
+from ..dynamics.layer import over_deep_water
 from ..fields.parameters import in_utc
 from ..fields.parts import ModelPart
 from ..fields.variables import OF_LAYERS, OF_LAYERS_OVER_DEEP_WATER, VARIABLES, Variable, named_for, row_of
-from ..forcing.tides import tides_of
 from ..grids.grid import Grid
 from ..models.ensemble import Ensemble
+from ..models.parts import nodal_latitude, tides_of
 from ..models.shallow_water import ShallowWater
 from ..runtime.version import VERSION, git_commit
 from .fingerprint import describe
@@ -354,7 +354,7 @@ def run_attributes(simulation: "AbstractSimulation") -> Attributes:
     """The global attributes that describe a run so that it can be repeated."""
     model = simulation.model
     py, px = model.communicator.layout
-    tides, latitude = tides_of(simulation.outermost)
+    tides = tides_of(simulation.outermost)[0]
     return {
         "title": simulation.title,
         "source": f"swmodel {VERSION}",
@@ -370,7 +370,7 @@ def run_attributes(simulation: "AbstractSimulation") -> Attributes:
         "film_thickness": None if model.film is None else np.float64(model.film),  # [m]; cells under less are dry
         "subgrid": None if model.sea_floor.bed is None else np.int32(model.sea_floor.bed.ratio),  # fine cells along one
         "tidal_constituents": " ".join(tides),
-        "nodal_latitude": latitude if tides else None,
+        "nodal_latitude": nodal_latitude(simulation.outermost) if tides else None,
         "nest": simulation.nest or None,
         "nest_box": json.dumps(simulation.box) if simulation.box else None,  # cells outside of it are the frame
         "nest_boxes": json.dumps(simulation.boxes) if simulation.boxes else None,

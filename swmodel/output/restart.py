@@ -27,6 +27,8 @@ from ..runtime.signals import LOCK
 from ..runtime.version import VERSION
 from . import replacing
 from .metadata import Attribute, describe_grid
+from .products.base import ProductOutput
+from .schedule import AbstractSimulation
 
 PART = 1 << 24  # [bytes] of an array that are gathered, written and hashed at a time
 
@@ -354,3 +356,44 @@ class _Digest:
 
     def text(self) -> str:
         return self._hash.hexdigest()
+
+
+# -- what a restart of a Simulation holds ------------------------------------------------------------------------------
+
+
+def tiles_and_scalars_of(simulation: AbstractSimulation) -> tuple[dict[str, jax.Array], dict[str, Any]]:
+    """(tile arrays, scalars) of a Simulation's restart; collective."""
+    model, products = simulation.model, {str(k): x.arrays for k, x in enumerate(product_outputs(simulation))}
+    leaves = named_leaves(state_and_history(simulation) | {"products": products})
+    arrays = {name: leaf for name, leaf in leaves.items() if np.ndim(leaf) >= 2}
+    scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if np.ndim(leaf) == 0}
+    vectors = {name: leaf for name, leaf in leaves.items() if np.ndim(leaf) == 1}  # the same on all ranks
+    first = next(iter(model.communicator.tiles(vectors).values()))
+    scalars |= {name: json.dumps(np.asarray(vector).tolist()) for name, vector in first.items()}
+    if model.members is not None:
+        scalars["members"] = model.members
+    scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
+    scalars["products"] = json.dumps([output.watcher.description() for output in product_outputs(simulation)])
+    depth = model.water_depth()
+    arrays["depth"] = model.communicator.place(lambda rank: depth[rank].astype(model.dtype))
+    return arrays, scalars
+
+
+def product_outputs(simulation: AbstractSimulation) -> list[ProductOutput]:
+    """The outputs of a Simulation whose arrays are in its restart."""
+    return [output for output in simulation.outputs if isinstance(output, ProductOutput)]
+
+
+def state_and_history(simulation: AbstractSimulation) -> dict[str, Any]:
+    """The pytrees of a Simulation that steps change."""
+    return {"state": simulation.state, "history": simulation.history}
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """{name in a restart: leaf} of a pytree."""
+    return {name_of_leaf(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def name_of_leaf(path: tuple) -> str:
+    """The name in a restart of the leaf at a path of a pytree, as "state_eta"."""
+    return jax.tree_util.keystr(path, simple=True, separator="_")

@@ -1,4 +1,4 @@
-"""The content of a run's restart, and how a Simulation continues from it.
+"""How a Simulation continues from a restart.
 
 A restart holds state, history, the arrays of products and the number of steps. It also holds the fingerprint of its
 run (fingerprint.py) and the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same,
@@ -23,11 +23,11 @@ from ..errors import ConfigError, DataError
 from ..fields.state import each_state
 from ..grids.grid import Grid
 from ..stepping.stability import check_time_step
+from . import is_store
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
-from .products.base import ProductOutput
-from .restart import Restart, open_restart
+from .restart import Restart, name_of_leaf, named_leaves, open_restart, product_outputs, state_and_history
 from .schedule import AbstractSimulation
-from .zarr_store import is_store, open_store
+from .zarr_store import open_store
 
 T = TypeVar("T")
 LAND = {"coast", "depth"}
@@ -47,8 +47,9 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True, as_s
     Raises:
         DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
     """
-    as_store = is_store(path) if as_store is None else as_store
-    return open_store(Path(path), grid, verify) if as_store else open_restart(path, grid, verify)
+    if is_store(path) if as_store is None else as_store:
+        return open_store(Path(path), grid, verify)
+    return open_restart(path, grid, verify)
 
 
 def opened_together(
@@ -78,26 +79,6 @@ def opened_together(
         return domain.together(lambda: communicator.place(lambda rank: parts.cut(arrays[name], rank)))
 
     return tile, found
-
-
-def tiles_and_scalars_of(
-    simulation: AbstractSimulation,
-) -> tuple[dict[str, jax.Array], dict[str, bool | int | float | str]]:
-    """(tile arrays, scalars) of a Simulation's restart; collective."""
-    model, products = simulation.model, {str(k): x.arrays for k, x in enumerate(_product_outputs(simulation))}
-    leaves = _named_leaves(_state_and_history(simulation) | {"products": products})
-    arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
-    scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
-    vectors = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) == 1}  # the same on all ranks
-    first = next(iter(model.communicator.tiles(vectors).values()))
-    scalars |= {name: json.dumps(np.asarray(vector).tolist()) for name, vector in first.items()}
-    if model.members is not None:
-        scalars["members"] = model.members
-    scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
-    scalars["products"] = json.dumps([output.watcher.description() for output in _product_outputs(simulation)])
-    depth = model.water_depth()
-    arrays["depth"] = model.communicator.place(lambda rank: depth[rank].astype(model.dtype))
-    return arrays, scalars
 
 
 def allowed_names(force: object) -> tuple[str, ...]:
@@ -305,22 +286,6 @@ def _message(simulation, path, restart, found, same_stepper):
 # -- restoring state and history --------------------------------------------------------------------------------------
 
 
-def _product_outputs(simulation):
-    return [output for output in simulation.outputs if isinstance(output, ProductOutput)]
-
-
-def _state_and_history(simulation):
-    return {"state": simulation.state, "history": simulation.history}
-
-
-def _named_leaves(tree):
-    return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
-
-
-def _name(path):
-    return jax.tree_util.keystr(path, simple=True, separator="_")
-
-
 def _masks_by_leaf(tree, model):
     """{name of a leaf: tile arrays that are 1 where the leaf may differ from 0} of all States in a tree.
 
@@ -329,12 +294,12 @@ def _masks_by_leaf(tree, model):
     floor = model.sea_floor
     masks = {position: model.scatter(floor.mask(position, model.open_sides)) for position in "uvh"}
     at = each_state(lambda state: state.map(lambda _, position: position, state.positions), tree)
-    return {name: masks[position] for name, position in _named_leaves(at).items() if isinstance(position, str)}
+    return {name: masks[position] for name, position in named_leaves(at).items() if isinstance(position, str)}
 
 
 def _values(simulation, tile, restart, keep_history):
     """{"state", "history"} of a restart; fields that it does not hold are the simulation's own."""
-    parts = _state_and_history(simulation)
+    parts = state_and_history(simulation)
     masks = _masks_by_leaf(parts, simulation.model)
     if keep_history:
         return _filled(parts, tile, restart, simulation.communicator, masks)
@@ -349,7 +314,7 @@ def _filled(tree, tile, restart, communicator, masks=None):
     """
 
     def filled(path, leaf):
-        name = _name(path)
+        name = name_of_leaf(path)
         if jnp.ndim(leaf) < 2:
             number = restart["scalars"].get(name, 0 if name == "history_failed" else None)  # which 0.2 did not have
             if number is None:
@@ -374,7 +339,7 @@ def _continued(simulation, tile, restart, state, step):
     """
     communicator, scalars = simulation.communicator, restart["scalars"]
     stored, sums, anew = _stored_products(scalars), [], []
-    for output in _product_outputs(simulation):
+    for output in product_outputs(simulation):
         own, arrays = output.watcher.description(), None
         place = next((name for name, about in stored.items() if about | {"dt": simulation.dt} == own), None)
         if place is not None and {f"{place}_{name}" for name in output.arrays} <= {*restart["names"], *scalars}:

@@ -21,14 +21,14 @@ from ..errors import DataError
 from ..runtime.paths import check_apart, remove, same_file, take_place
 from ..runtime.signals import LOCK
 from ..runtime.version import VERSION
-from . import Claim, ReplacedFile, claim, earlier, metadata, remove_figures
+from . import Claim, ReplacedFile, claim, earlier, is_store, metadata, remove_figures
 from .fingerprint import fingerprint
 from .metadata import Attribute, run_attributes
-from .restart import parts_of, write_restart_parts
-from .resuming import opened, tiles_and_scalars_of
+from .restart import parts_of, tiles_and_scalars_of, write_restart_parts
+from .resuming import opened
 from .schedule import AbstractSimulation, Output, Writer
 from .zarr_fields import own_chunks, times_of, write_chunks
-from .zarr_store import STORE_FORMAT, ZarrStore, array_metadata, checksum_of, is_store
+from .zarr_store import STORE_FORMAT, ZarrStore, array_metadata, checksum_of
 
 
 def restore_earlier(path: Path, time: float) -> None:
@@ -308,8 +308,8 @@ def _open(outputs, simulation, attributes, last):
         for output in outputs:
             rights = {"overwrite": simulation.overwrite, "append": output.continues(simulation)}
             claims[output] = claim(output.path, **rights)
-        for taken in claims.values():
-            ZarrStore(taken.path).check_removable()
+        for folder in (taken.path for taken in claims.values() if taken.path.is_dir()):
+            ZarrStore(folder).check_removable()
         for output in sorted(outputs, key=lambda output: not isinstance(output, RestartOutput)):
             if not output.continues(simulation):  # it is of another run
                 _remove(claims[output].path)

@@ -32,15 +32,9 @@ from . import disturbed, earlier, metadata, replacing
 from .metadata import Attribute
 from .restart import Restart, check_grid
 
-SUFFIX = ".zarr"
 STORE_FORMAT = 2  # of restarts; those of format 1 need not have a checksum
 LEVEL = 1  # of gzip
 NEEDED = ("shape", "data_type", "fill_value", "attributes", "dimension_names")  # what is read of an array's metadata
-
-
-def is_store(path: str | Path) -> bool:
-    """Whether the name of an output file is that of a Zarr store."""
-    return Path(path).suffix == SUFFIX
 
 
 class ZarrStore:

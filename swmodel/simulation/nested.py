@@ -245,7 +245,8 @@ def _start_of(family, start):
     origins = {f"{key}{in_nest(name)}": date for name, model in models for key, date in model.origins.items()}
     dates = [start, *(model.start for _, model in models)]
     start = next((date for date in dates if date is not None), None)
-    check_origins(origins, None if start is None else in_utc(start), "the run")
+    if origins:
+        check_origins(origins, None if start is None else in_utc(start), "the run")
     check_calendars(*family.models.values())
     return start
 
@@ -302,7 +303,8 @@ def advance_family(
     dynamics: FamilySystem | Members, carries: tuple, monitors: tuple, first: jax.Array, count: jax.Array
 ) -> tuple:
     """The Carries of all grids after `count` steps of the outermost one, from its step number `first` on."""
-    return per_member(_advanced, at=0)(dynamics, carries, monitors, first, count)
+    advanced = per_member(_advanced, at=0) if isinstance(dynamics, Members) else _advanced
+    return advanced(dynamics, carries, monitors, first, count)
 
 
 def _advanced(dynamics, carries, monitors, first, count):

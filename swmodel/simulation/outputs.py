@@ -34,14 +34,13 @@ from ..fields.parameters import (
 )
 from ..fields.parts import as_pytree, shipped_parts
 from ..fields.state import pytree
-from ..output import products
+from ..output import is_store, products
 from ..output.products.base import Product, ProductOutput, Sample, Samples, rows_by_name
 from ..output.products.gauges import GaugeOutput, Gauges, depth_at
 from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput, SpectraOutput
 from ..output.running import RestartOutput, ZarrRestartOutput
 from ..output.schedule import AbstractSimulation
 from ..output.zarr_fields import ZarrFieldOutput
-from ..output.zarr_store import is_store
 from ..runtime import memory
 from .program import read_once
 

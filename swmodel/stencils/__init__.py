@@ -17,8 +17,11 @@ printed, with the names of fields and the lines of Python that they come from (e
 docs/developers/loops.md).
 """
 
-from .graph import Unsupported
-from .merging import merged, needed, origins
-from .slots import Slot, evaluate, evaluate_storing
+from ..runtime.lazy import loaded_when_used
 
-__all__ = ["Slot", "Unsupported", "evaluate", "evaluate_storing", "merged", "needed", "origins"]
+_HOMES = {
+    "graph": ("Unsupported",),
+    "merging": ("merged", "needed", "origins"),
+    "slots": ("Slot", "evaluate", "evaluate_storing"),
+}
+__getattr__, __all__ = loaded_when_used(__name__, _HOMES)

@@ -132,9 +132,14 @@ def on_tiles(function: Callable, **options: Any) -> Callable:
     """The compiled program of a function of (dynamics, stepper, arrays of all members, ...), on every tile."""
 
     def program(dynamics, *arguments):
-        return dynamics.communicator.spmd(per_member(function, at=1))(dynamics, *arguments)
+        return on_each_tile(dynamics, function)(dynamics, *arguments)
 
     return jit(program, **options)
+
+
+def on_each_tile(dynamics: "System | Members", function: Callable, at: int = 1) -> Callable:
+    """A function of (System, ...) as one of `dynamics`, on every tile and of all members; `at` as of `per_member`."""
+    return dynamics.communicator.spmd(per_member(function, at) if isinstance(dynamics, Members) else function)
 
 
 @on_tiles

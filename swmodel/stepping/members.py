@@ -72,7 +72,7 @@ def first_member(members: Members) -> "System":
 
 
 def per_member(function: Callable, at: int) -> Callable:
-    """`function(dynamics, *arguments)`, which also takes Members for its dynamics.
+    """`function(dynamics, *arguments)` with Members for its dynamics.
 
     Args:
         function: of one System and arrays of one member.
@@ -81,8 +81,6 @@ def per_member(function: Callable, at: int) -> Callable:
     """
 
     def of_all(dynamics, *arguments):
-        if not isinstance(dynamics, Members):
-            return function(dynamics, *arguments)
         leaves, structure = jax.tree.flatten(dynamics.dynamics)
         leaves = [x[:, 0] if kind == NUMBER else x for x, kind in zip(leaves, dynamics.kinds)]
         axes = jax.tree.unflatten(structure, [None if kind == SAME else 0 for kind in dynamics.kinds])

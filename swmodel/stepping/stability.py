@@ -321,7 +321,8 @@ def check_time_step(model: Model, stepper: "TimeStepper", state: State) -> None:
             f"use {0.9 * tightest[0].dt:.3g} s or less."
         )
     for member in getattr(model, "models", [model]):
-        check_resolved(member, dt)
+        if member.film is not None:
+            check_resolved(member, dt)
 
 
 def _at_no_step(stepper, name):

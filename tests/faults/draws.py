@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from swmodel import elliptic
 from swmodel.config import initial, physics
 from swmodel.config.initial import TracerSection
-from swmodel.config.own import ClassNamed
-from swmodel.config.parts import section_for
+from swmodel.config.parts import ClassNamed, section_for
 from swmodel.config.reading import Section
 from swmodel.config.sections import Formula
 from swmodel.config.toml import dump

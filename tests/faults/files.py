@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from swmodel.output.zarr_store import is_store
+from swmodel.output import is_store
 from swmodel.runtime import launch
 
 from .harness import Budget, Started, foreign, unreadable, write_case

@@ -8,7 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
-from swmodel.config import initial, inversion, nests, physics, scenario
+from swmodel.config import from_files, initial, inversion, nests, physics, scenario, solvers, source
 from swmodel.config.reading import Section
 from swmodel.dynamics.dissipation import FreeSlip
 from swmodel.dynamics.momentum import EnergyConserving
@@ -20,8 +20,8 @@ COUNTERPARTS = {
     scenario.DepthFormula: bathymetry.from_depth,
     scenario.BathymetryFile: bathymetry.onto_grid,
     physics.Model: sw.ShallowWater,
-    physics.WindFile: wind_laws.wind_stress,
-    initial.Fault: sources.Fault,
+    from_files.WindFile: wind_laws.wind_stress,
+    source.Fault: sources.Fault,
     scenario.Spectra: sw.Simulation.spectra,
     scenario.Run: sw.Simulation,
 }
@@ -33,7 +33,7 @@ DERIVED = {
         *(adjoint_section.COSTS, scenario.PRODUCTS),
     )
     for section in known.values()
-    if section is not physics.WindFile
+    if section is not from_files.WindFile
 }
 # Keys that mean something else in Python, or are written in another way there: (section, key): the Python value.
 WRITTEN = {
@@ -50,7 +50,7 @@ OTHERWISE = set(
 
 
 def sections():
-    modules = (physics, initial, scenario, nests, adjoint_section, inversion)
+    modules = (physics, from_files, solvers, initial, source, scenario, nests, adjoint_section, inversion)
     for module in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, Section) and cls.__module__ == module.__name__:

@@ -1,8 +1,11 @@
 """Parts of a user's own: what a class needs, in Python and in experiment files, and what is said of mistakes."""
 
 import dataclasses
+import importlib
 import inspect
+import pkgutil
 import re
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -13,16 +16,28 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint.assimilation.priors import Prior
+from swmodel.adjoint.costs.costs import Cost
 from swmodel.cli.checks import check_experiment
 from swmodel.config import adjoint as adjoint_section
 from swmodel.config import inversion, own, physics, read, read_text
 from swmodel.config.assembly import assemble, model_of
+from swmodel.config.parts import Shipped
 from swmodel.config.studies import problem_of, transformed_of
+from swmodel.dynamics.boundaries import OpenBoundary
+from swmodel.dynamics.cores import Discretisation
+from swmodel.dynamics.dissipation import Slip
+from swmodel.dynamics.limiters import Limiter
+from swmodel.dynamics.momentum import Coriolis, VorticityFlux
+from swmodel.dynamics.terms import Term
+from swmodel.dynamics.tracers import AdvectionScheme
 from swmodel.errors import ConfigError
 from swmodel.fields.field import HaloError
 from swmodel.fields.methods import code_of
-from swmodel.fields.parts import control_names, snake_case, units_of
+from swmodel.fields.parts import control_names, shipped_parts, snake_case, units_of
 from swmodel.output.fingerprint import describe, differences, fingerprint
+from swmodel.output.products.base import Product
+from swmodel.stepping.explicit import TimeStepper
 from tests import own_parts
 from tests.selection import later
 
@@ -560,6 +575,36 @@ def test_an_entry_point_gives_a_short_name(case, monkeypatch):
     assert section.part.__name__ == "Relaxation" and section.rate == pytest.approx(1 / 86400)
     found = read_text(case.read_text(), case, case.parent, own_parts=False).sentences()
     assert any("'relaxing' is not a part of swmodel" in sentence for sentence in found)
+
+
+BASES = Term, OpenBoundary, TimeStepper, Coriolis, VorticityFlux, Slip, Discretisation, AdvectionScheme, Limiter, Cost
+OF_ONE_FOLDER = Product, Prior  # parts whose modules are all imported
+
+
+def test_the_name_of_a_part_in_files_leads_to_its_class_whichever_module_has_it():
+    for module in pkgutil.walk_packages(sw.__path__, "swmodel."):
+        if module.name.split(".")[1] not in ("__main__", "cli", "postprocess"):
+            importlib.import_module(module.name)
+    for base in (*BASES, *OF_ONE_FOLDER):
+        parts = shipped_parts(base)
+        assert parts and dict(Shipped(base)) == parts
+        for name, cls in parts.items():
+            assert Shipped(base)[name] is cls and name not in Shipped(base, kind="another kind")
+            offered = getattr(sw, cls.__name__, None), getattr(adjoint, cls.__name__, None)
+            in_files = base not in OF_ONE_FOLDER and not (base is Cost and cls.kind != "cost")
+            assert cls in offered or not in_files, f"{cls} is in no table of public names"
+
+
+def test_a_file_loads_the_modules_of_its_own_parts_alone():
+    others = "forcing.cyclones", "forcing.potential", "sources.fault", "nests.nest", "stepping.split_explicit"
+    code = (
+        "import sys; from swmodel.config import read_text; print(*read_text(sys.argv[1], 'gyre.toml', '.').mistakes);"
+        "print(*({f'swmodel.{name}' for name in sys.argv[2:]} & set(sys.modules)))"
+    )
+    lines = [line for line in CASE.partition("boundary")[0].splitlines() if ":" not in line]
+    text = "\n".join([*lines, 'dissipation = [{type = "laplacian", viscosity = 1e3}]'])
+    done = subprocess.run([sys.executable, "-c", code, text, *others], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_every_part_that_the_package_offers_has_a_section_and_controls_with_units():

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.config.parts import shipped
+from swmodel.config.parts import Shipped
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator
 from swmodel.performance import prediction
@@ -379,6 +379,6 @@ def test_two_ranks_measure_the_memory_that_they_share(tmp_path):
 
 
 def test_every_explicit_stepper_that_ships_can_be_timed_by_name():
-    explicit = {name for name, one in shipped(TimeStepper).items() if not (one.is_implicit or one.needs_modes)}
+    explicit = {name for name, one in Shipped(TimeStepper).items() if not (one.is_implicit or one.needs_modes)}
     assert set(STEPPERS) == explicit
     assert isinstance(stepper_named("forward_backward"), sw.ForwardBackward)

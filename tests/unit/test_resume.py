@@ -12,7 +12,7 @@ import swmodel as sw
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing.tracks import Track, cyclone_of
 from swmodel.output.fingerprint import describe, differences, fingerprint, hash_of_cells
-from swmodel.output.resuming import tiles_and_scalars_of
+from swmodel.output.restart import tiles_and_scalars_of
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.simulation.simulation import Simulation
 from tests.gridded import write_axes

@@ -18,10 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...defaults import WATER_DENSITY
-from ...dynamics.layers import which_layer
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES, POINT, Pair, Places, Text, declared, parameter
-from ...fields.parts import name_of
+from ...fields.parts import name_of, which_layer
 from ...fields.state import static
 from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater

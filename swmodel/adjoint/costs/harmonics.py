@@ -21,9 +21,9 @@ import numpy as np
 from ...errors import ConfigError, DataError
 from ...fields.parameters import Moment, declared, in_utc
 from ...forcing.constituents import distinct, nodal, periods
-from ...forcing.tides import tides_of
 from ...grids.observed_tables import read_table, table_names
 from ...models.checks import check_gregorian
+from ...models.parts import nodal_latitude
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...output.products.harmonics import why_not_separable
@@ -100,7 +100,7 @@ class HarmonicMisfit(OfRun):
         names, outer = _common_names(self.constants), outermost(model)
         start = _start_of(self.start, outer)
         check_gregorian(outer, start, "the misfit of harmonic constants")
-        factors = [nodal(name, start, tides_of(outer)[1]) for name in names]
+        factors = [nodal(name, start, nodal_latitude(outer)) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
         for name, each in self.constants.items():
             if not each.deviation > 0:

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 
 from ...diagnostics.derived import specific_energy
 from ...dynamics.clock import Time
-from ...dynamics.layers import check_layer
 from ...dynamics.system import System
 from ...errors import ConfigError
+from ...fields.parts import check_layer
 from ...fields.state import State, pytree, replace, static
 from ...grids.grid import corners
 from ...grids.windows import GridValues, Stored, outer

@@ -20,8 +20,9 @@ from ...fields.parameters import Names, declared
 from ...fields.state import State, replaced
 from ...fields.variables import PROGNOSTIC, Variable, layer_of
 from ...forcing.constituents import distinct, nodal, period, periods
-from ...forcing.tides import tides_of, waves_at
+from ...forcing.tides import waves_at
 from ...models.checks import check_gregorian
+from ...models.parts import nodal_latitude
 from ...models.shallow_water import ShallowWater
 from ..schedule import AbstractSimulation
 from .base import Arrays, Product, Sample, Sampler, Samples, add_term, derived, first_sample, total, zero_sum
@@ -72,7 +73,7 @@ class Harmonics(Product):
         for _, why in self._unknown([row.name for row in model.variables]):
             raise ConfigError(f"Harmonics: {why}.")
         check_gregorian(cast(ShallowWater, model), start, "the harmonic analysis")
-        names, latitude = distinct(self.constituents), tides_of(simulation.outermost)[1]
+        names, latitude = distinct(self.constituents), nodal_latitude(simulation.outermost)
         factors = tuple((float(factor), float(u)) for factor, u in (nodal(name, start, latitude) for name in names))
         argument = model.domain.cut(np.array([argument for _, argument in factors]))
         values = {"constituents": names, "argument": argument, "nodal": factors, "dated": start is not None}

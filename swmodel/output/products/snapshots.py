@@ -27,8 +27,8 @@ from ...models.ensemble import Ensemble
 from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
 from ...stencils.native import push_slot
-from ...stepping.loop import step_loop
-from ...stepping.members import Members, per_member
+from ...stepping.loop import on_each_tile, step_loop
+from ...stepping.members import Members
 from ...stepping.steps import History
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute, Compression, rows_of, static_fields
@@ -84,7 +84,7 @@ def _diagnose(dynamics, stepper, packed, step, fields):
         state = step_loop(dynamics, stepper, prepared=False).get_state(packed)
         return fields.at(stepper.system(dynamics), state, step)
 
-    return dynamics.communicator.spmd(per_member(tile_fields, at=1))(dynamics, stepper, packed, step)
+    return on_each_tile(dynamics, tile_fields)(dynamics, stepper, packed, step)
 
 
 def fields_of_tiles(simulation: AbstractSimulation, names: Sequence[str]) -> dict[str, jax.Array]:
