@@ -90,7 +90,7 @@ def derivatives(cost, x, d):
 
 
 def dot(a, b):
-    return sum(float(jnp.vdot(x, y)) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)))
+    return sum(float(np.vdot(x, y)) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)))
 
 
 def assert_derivatives(cost, changes, floor):

@@ -42,7 +42,7 @@ def test_what_python_says_is_not_clear(texts, monkeypatch):
     assert outcome(folder / "case.toml")[0] == "unclear"
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(160, marks=pytest.mark.verify)])
+@pytest.mark.parametrize("count", [8, pytest.param(160, marks=pytest.mark.verify)])
 def test_random_mistakes_are_accepted_or_refused_by_sentences(texts, count, untimed):
     """A short form of `make faults`; the seeds are those that it tries first."""
     folder, experiments = texts

@@ -17,7 +17,6 @@ from swmodel.stepping.loop import engine_of
 from swmodel.stepping.members import SAME, per_member
 from swmodel.stepping.steps import ArrayStepLoop
 from tests.faults import basins, draws
-from tests.selection import now
 
 SIDES = ("west", "east", "south", "north")
 PARTS = ("terms", "open_boundaries", "tracers")
@@ -127,7 +126,8 @@ def test_every_part_keeps_single_precision_and_its_leaves_may_differ_between_mem
     assert sum(kind != SAME for kind in members.kinds) == len(numbers([getattr(single, name) for name in PARTS]))
 
 
-@pytest.mark.parametrize(("sides", "forcing", "dissipation"), now(CASES, CASES[-1]), ids=NAMES)
+@pytest.mark.verify
+@pytest.mark.parametrize(("sides", "forcing", "dissipation"), CASES, ids=NAMES)
 def test_a_step_of_members_is_that_of_each_alone(sides, forcing, dissipation, tmp_path):
     models, states, ensemble = ensemble_of(tmp_path, sides, forcing, dissipation)
     halo = ensemble.halo(STEPPER)

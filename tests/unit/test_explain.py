@@ -45,6 +45,7 @@ def test_a_step_of_ab2_is_one_loop_that_moves_what_the_docs_say(case, command, t
     assert str(file) in out and "dynamics/" in file.read_text()
 
 
+@pytest.mark.verify
 def test_the_adjoint_of_a_step_is_listed_with_what_it_computes_again(case, command):
     """Of AB2 it has more operations than a step, and its loops read the state before the step and the cotangents."""
     status, out, err = command("explain", case(), "--bandwidth", "1e10", "--adjoint")
@@ -64,6 +65,7 @@ def counted(command, experiment, *options):
     return [int(n) for n in re.findall(r"^(?:a|the adjoint of a) step: (\d+) operations", out, re.M)]
 
 
+@pytest.mark.verify
 def test_pages_have_the_operations_that_are_counted(command):
     of = {x: counted(command, "double_gyre.toml", "--set", f"stepper.type={x}")[0] for x in ("ab2", "forward_backward")}
     for page in ("guide/performance.md", "developers/benchmarks.md"):

@@ -26,7 +26,7 @@ def points(n, dtype, seed=0):
 TYPES = list(itertools.product(("dct", "dst", "idct", "idst"), (1, 2, 3, 4)))
 
 
-@pytest.mark.parametrize("name, type", now(TYPES, *TYPES[:8], ("idct", 2), ("idst", 3)))
+@pytest.mark.parametrize("name, type", now(TYPES, *TYPES[:8], ("idct", 2)))
 def test_cosine_and_sine_transforms_are_scipys(name, type):
     least = 2 if type == 1 and name.endswith("ct") else 1
     xs = [points(n, float) for n in SIZES if n >= least]
@@ -49,7 +49,7 @@ def test_every_kind_comes_back_and_has_an_exact_transpose(kind):
         dot = lambda a, b: jnp.sum((a * b).real if kind.takes == "real" else a * b)  # noqa: E731
         return modes, inverse(modes), (dot(modes, y), dot(x, back)), (dot(inverse(y), x), dot(y, again))
 
-    xs = [points(n, complex if kind == fft.Fourier() else float) for n in (2, 7, 12)]
+    xs = [points(n, complex if kind == fft.Fourier() else float) for n in (2, 7)]
     ys = [points(kind.modes(x.shape[-1]), kind.dtype(x.dtype), 1) for x in xs]
     for x, (modes, back, *products) in zip(xs, quick(lambda xs, ys: [program(*pair) for pair in zip(xs, ys)])(xs, ys)):
         assert modes.shape == (2, kind.modes(x.shape[-1])) and modes.dtype == kind.dtype(x.dtype)
@@ -118,7 +118,8 @@ def test_devices_of_one_process_have_numpys_modes(dimensions, transposed):
     on_ranks.check_values(make_communicator("sharded", (13, 11), (2, 3)), dimensions, transposed)
 
 
-@pytest.mark.parametrize("shape", [(9, 8), later((7, 6, 5))])
+@pytest.mark.verify
+@pytest.mark.parametrize("shape", [(9, 8), (7, 6, 5)])
 def test_devices_of_one_process_have_exact_derivatives(shape):
     on_ranks.check_derivatives(make_communicator("sharded", (13, 11), (2, 3)), shape, transposed=True)
 

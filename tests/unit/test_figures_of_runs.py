@@ -77,6 +77,7 @@ def test_a_map_of_a_tide_has_numbered_phase_lines_gauges_and_ellipses():
     assert currents.images[0].get_array().max() == pytest.approx(speed[-1], rel=1e-6)
 
 
+@pytest.mark.verify
 def test_numbers_of_phase_lines_do_not_hide_each_other_and_a_strait_does_not_shrink_all_ellipses():
     """On a map of the world they did: twelve lines meet at each amphidrome, and straits have ten times the current."""
     lag = np.rad2deg(np.angle(np.sin(X / 2e4) + 1j * np.cos(Y / 2e4))) % 360.0
@@ -230,6 +231,7 @@ def test_a_figure_of_sensitivities_has_numbers_and_the_units_of_its_map():
     assert sensitivity.figure(small).axes[1].get_ylabel().startswith("per m²")
 
 
+@pytest.mark.verify
 def test_figures_of_an_ensemble_show_all_of_its_members(tmp_path):
     eta = np.stack([k * np.sin(X / 1e5) + 0.0 * np.arange(7.0)[:, None, None] for k in (1.0, 3.0)])
     members = dataset(eta=(("member", "time", "yh", "xh"), eta, {"units": "m"}), wet=np.ones((NY, NX)))

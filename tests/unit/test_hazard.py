@@ -195,18 +195,25 @@ def test_a_table_of_earthquakes_has_rates_or_weights(tmp_path):
         read_earthquakes(table)
 
 
-def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, tmp_path, monkeypatch):
+@pytest.mark.verify  # test_buoys_are_ranked has a page, too
+def test_the_command_draws_curves_and_a_page_of_periods(command, tmp_path, monkeypatch):
     monkeypatch.setattr("swmodel.forecast.hazard.PERIODS", np.array([10.0, 100.0]))  # each is a figure of the page
     bank().write(tmp_path / "bank.nc")
-    given = ("--rate", "0.3", "--magnitudes", "7,9", "--count", "200", "-o", tmp_path / "hazard.nc", "--plot", "--page")
-    printed, _ = command.ok("hazard", tmp_path / "bank.nc", *given)
-    assert "200 scenarios took" in printed and "level [m] once in" in printed and "100 years" in printed
+    given = ("--rate", "0.3", "--count", "200", "-o", tmp_path / "hazard.nc", "--plot", "--page")
+    command.ok("hazard", tmp_path / "bank.nc", *given)
     assert (tmp_path / "hazard.png").stat().st_size > 10_000
     page = Outline((tmp_path / "hazard.html").read_text())
     assert (
         page.headings == ["Curves of exceedance", "Levels of return periods", "Sources"] and not page.others + page.open
     )
     assert page.attributes.count(("div", "data-moment")) == 2 == 1 + page.attributes.count(("div", "hidden"))
+
+
+def test_the_command_prints_levels_of_return_periods(command, tmp_path):
+    bank().write(tmp_path / "bank.nc")
+    given = ("--rate", "0.3", "--magnitudes", "7,9", "--count", "200", "-o", tmp_path / "hazard.nc")
+    printed, _ = command.ok("hazard", tmp_path / "bank.nc", *given)
+    assert "200 scenarios took" in printed and "level [m] once in" in printed and "100 years" in printed
     with xr.open_dataset(tmp_path / "hazard.nc") as found:
         middle = found["height"].sel(band=50.0, point="p0")
         assert (

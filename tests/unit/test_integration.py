@@ -115,16 +115,16 @@ def test_tangents_and_gradients_reach_every_record(make, engine, steps):
     model, stepper = make(engine=engine), sw.AB2(10.0)
     dynamics = model.dynamics(stepper, steps=steps)
     at = dynamics.terms[0].x.records, None if dynamics.uplift is None else dynamics.uplift.records, model.at_rest().eta
-    which = (0, 2) if at[1] is None else (0, 1, 2)
-    few, weights = loss(model, adjoint.integrate, dynamics, stepper, steps)
-    by_few = jit(jax.grad(few, which))(*at, weights, dynamics)
-    of, _ = loss(model, sw.integrate, dynamics, stepper, steps)
+    of, weights = loss(model, sw.integrate, dynamics, stepper, steps)
     program = jit(lambda x, d: linearised(lambda x: of(*x, weights, dynamics), x, d))
     along = tuple(None if x is None else jnp.asarray(np.random.default_rng(3).standard_normal(x.shape)) for x in at)
     _, gradient, slope = program(at, along)
-    for a, b in zip(*map(jax.tree.leaves, (by_few, gradient))):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * np.abs(b).max())
-    product = sum(float(jnp.vdot(g, d)) for g, d in zip(gradient, along) if g is not None)
+    if steps == STEPS:  # test_checkpointing.py has a few states and two records
+        few, _ = loss(model, adjoint.integrate, dynamics, stepper, steps)
+        by_few = jit(jax.grad(few, (0, 2) if at[1] is None else (0, 1, 2)))(*at, weights, dynamics)
+        for a, b in zip(*map(jax.tree.leaves, (by_few, gradient))):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-11 * np.abs(b).max())
+    product = sum(float(np.vdot(g, d)) for g, d in zip(gradient, along) if g is not None)
     assert product == pytest.approx(float(slope), rel=1e-11)
     moved = [
         float(program(tuple(None if x is None else x + h * d for x, d in zip(at, along)), along)[0])
@@ -168,7 +168,7 @@ def test_equations_are_those_of_one_interval():
     dynamics = forced().dynamics(sw.AB2(10.0), steps=STEPS)
     with pytest.raises(ValueError, match=r"holds \d+ intervals between forcing records.*dynamics.interval\(number\)"):
         dynamics.prepare()
-    dynamics.interval(3).prepare()
+    jax.eval_shape(lambda: jax.tree.leaves(dynamics.interval(3).prepare()))
 
 
 @pytest.mark.parametrize(

@@ -349,7 +349,7 @@ def test_members_may_differ_in_a_flag():
 def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays):
     (_, tangents, cotangents, _), _, along, weights = loops_and_arrays
     inner = [
-        sum(float(jnp.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
+        sum(float(np.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
         for pair in ((tangents, weights), (along, cotangents))
     ]
     assert inner[0] == pytest.approx(inner[1], rel=1e-13)
@@ -395,7 +395,7 @@ def test_what_a_loop_cannot_do_is_said_and_left_to_arrays(monkeypatch):
     model = sw.ShallowWater(grid, 100.0, dissipation=Odd(1e-4), engine="fused")
     state = model.state(u=lambda x, y: np.sin(x / 1e3))
     final, _ = jit(sw.integrate, static_argnums=3)(model.dynamics(sw.AB2(1.0)), sw.AB2(1.0), state, 3)
-    assert np.isfinite(final.u).all() and float(jnp.abs(final.u).max()) > 0
+    assert np.isfinite(final.u).all() and float(np.abs(final.u).max()) > 0
 
 
 def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(monkeypatch):
@@ -473,6 +473,7 @@ def test_a_step_over_deep_water_is_one_kernel_whose_sums_may_be_reordered(steppe
     assert [node.name for node in both.nodes].count("div") <= [node.name for node in graph.nodes].count("div")
 
 
+@pytest.mark.verify
 def test_laplacian_and_biharmonic_viscosity_share_the_laplacian():
     both, alone = (
         operations(loops_of_steps(sw.AB2(5.0), dissipation=terms)[0])
@@ -501,7 +502,7 @@ def assert_as_on_arrays(step_loop, stepper, cells, steps):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 
 
-@pytest.mark.parametrize("kind", now([sw.AB2, sw.AB3, sw.RK4, sw.ForwardBackward], sw.AB3, sw.ForwardBackward))
+@pytest.mark.parametrize("kind", now([sw.AB2, sw.AB3, sw.RK4, sw.ForwardBackward], sw.ForwardBackward))
 def test_every_stepper_gives_what_it_gives_on_arrays(kind):
     assert_as_on_arrays(FusedStepLoop, kind(5.0), 32, 14)
 
@@ -554,7 +555,7 @@ def test_derivatives_of_a_run_are_those_of_arrays_in_both_modes(scheme, kind, st
 
     arrays = jax.tree.leaves(products(ArrayStepLoop))
     for a, b in zip(jax.tree.leaves(products(kind)), arrays):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * float(jnp.abs(b).max()))
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * float(np.abs(b).max()))
 
 
 def advance_of(cells, kind=sw.AB2, **options):
@@ -633,7 +634,7 @@ def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
     np.testing.assert_allclose(compiled(width), sum(map(loop, width)), rtol=1e-14)
 
 
-@pytest.mark.parametrize("interpret", [False, True], ids=("compiled", "kernels"))
+@pytest.mark.parametrize("interpret", [False, later(True)], ids=("compiled", "kernels"))
 def test_of_a_result_in_strips_a_loop_stores_the_cells_of_strips_alone(interpret):
     """Also beside a result that overwrites what it reads, for members, and in both modes of differentiation."""
     layout = Layout((300, 40), 2)  # several chunks of rows
@@ -668,7 +669,7 @@ def test_of_a_result_in_strips_a_loop_stores_the_cells_of_strips_alone(interpret
         return jnp.vdot(layout.own(results[0]), weights[0]) + jnp.vdot(results[1], weights[1])
 
     gradient = jax.jit(jax.grad(lambda data: measured(loop(data))))(data)
-    assert float(jnp.vdot(gradient, t)) == pytest.approx(float(measured(slopes)), rel=1e-12)
+    assert float(np.vdot(gradient, t)) == pytest.approx(float(measured(slopes)), rel=1e-12)
 
 
 @pytest.mark.parametrize(

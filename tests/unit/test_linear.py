@@ -31,7 +31,7 @@ def assert_adjoint(function, x, seed=1):
     out, pull = jax.vjp(function, x)
     (back,) = pull(y)
     scale = float(jnp.linalg.norm(out.ravel()) * jnp.linalg.norm(y.ravel()))
-    assert abs(float(jnp.vdot(out, y) - jnp.vdot(x, back))) < 1e-14 * scale
+    assert abs(float(np.vdot(out, y) - np.vdot(x, back))) < 1e-14 * scale
     (transposed,) = jax.linear_transpose(function, x)(y)
     np.testing.assert_array_equal(transposed, back)
     value, tangent = jax.jvp(function, (x,), (2.0 * x,))

@@ -87,8 +87,8 @@ def test_volume_and_content_are_conserved_and_what_is_level_stays_over_random_de
 @pytest.mark.parametrize(
     "stepper, uplift, tracers, levees",
     [
-        (sw.SSPRK3(dt=20.0), 2.0, (), ()),
-        later(sw.ForwardBackwardHancock(dt=12.0), 2.0, (), ()),
+        later(sw.SSPRK3(dt=20.0), 2.0, (), ()),
+        (sw.ForwardBackwardHancock(dt=12.0), 2.0, (), ()),
         later(sw.ForwardBackwardHancock(dt=12.0), None, TRACERS[1:], LEVEES),
     ],
     ids=("stages", "one", "with a tracer, and water behind a levee"),
@@ -210,7 +210,7 @@ def test_sums_along_a_border_are_those_of_one_tile_where_tiles_cut_outer_cells(r
     np.testing.assert_allclose(sum(parts), values.reshape(2, 14, 3).sum(2), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("ratio", (2, 3, 6))
+@pytest.mark.parametrize("ratio", (later(2), 3, 6))
 def test_frames_take_linear_fields_exactly(ratio):
     """At the western and southern ends of the frame velocities were those of the next outer face."""
     family = nested.family([sw.Nest("harbour", **nested.HARBOUR | {"ratio": ratio})], stages=1)
@@ -228,7 +228,7 @@ def test_frames_take_linear_fields_exactly(ratio):
         np.testing.assert_allclose(found[0, 0], cells_of(nest[at], border.edges.frame(at).strips), rtol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ("arrays", "fused"))
+@pytest.mark.parametrize("engine", (later("arrays"), "fused"))
 def test_files_of_a_nest_have_outer_values_in_the_frame(engine, tmp_path):
     """Each step leaves errors there, as the nest has no sides; the largest elevations of all steps had them, too."""
     nest = sw.Nest("harbour", two_way=False, **nested.HARBOUR)
@@ -285,7 +285,7 @@ class Wide(sw.Term):
     "stepper, options, width",
     [
         (sw.SSPRK3(dt=4.0), {"dissipation": sw.BiharmonicSmagorinsky(2.0)}, 9),
-        (sw.SSPRK3(dt=4.0), {"dissipation": Wide(lambda x, y: 0.2 + 0.0 * x * y)}, 12),
+        later(sw.SSPRK3(dt=4.0), {"dissipation": Wide(lambda x, y: 0.2 + 0.0 * x * y)}, 12),
         later(sw.RK4(dt=4.0), {"momentum": sw.ArakawaLamb(), "tracers": TRACERS[1:]}, 9),
         (FB, {"forcing": Wide(0.1)}, 6),
         later(sw.RK4(dt=4.0), {"dissipation": sw.BiharmonicLeith(2.0)}, 12),
@@ -424,8 +424,7 @@ class Killed(BaseException):
     """In the place of SIGKILL."""
 
 
-@pytest.mark.parametrize("kind", ["nc", "zarr"])
-@pytest.mark.parametrize("killed_at", [4, 6])
+@pytest.mark.parametrize("killed_at, kind", [(4, "zarr"), (6, "nc"), later(4, "nc"), later(6, "zarr")])
 def test_a_run_killed_between_the_restarts_of_two_grids_continues_from_those_of_one_time(
     with_dye, kind, killed_at, tmp_path, monkeypatch
 ):
@@ -509,6 +508,7 @@ def test_a_depth_that_a_small_box_never_reaches_is_warned_of(caplog):
         assert ("has its own depth in no outer cell of its box of 6 x 10" in caplog.text) == warned
 
 
+@pytest.mark.verify
 def test_a_run_killed_before_the_first_restart_of_a_nest_replaces_its_files(tmp_path, monkeypatch):
     """They are computed again, unless the run ends before them or has changed."""
     family = nested.family([sw.Nest("harbour", start=8.0, **nested.HARBOUR)])
@@ -594,7 +594,7 @@ def test_records_are_the_states_of_their_steps_on_every_grid(with_dye, tmp_path)
     assert records > 12
 
 
-@pytest.mark.parametrize("grid", ["", "harbour"])
+@pytest.mark.parametrize("grid", [later(""), "harbour"])
 def test_all_grids_write_what_was_before_a_blow_up_in_one_of_them(grid, tmp_path):
     """A storm that blows over one grid drives its water from a coast, within a chunk of steps."""
     storm = {"forcing": sw.WindStress(x=6e3)}
@@ -642,6 +642,7 @@ def test_a_file_of_a_nest_that_cannot_be_written_leaves_those_of_the_other_grids
     assert again.outer.step == last
 
 
+@pytest.mark.verify
 @WITH_COMPILER
 @pytest.mark.usefixtures("large_tiles")
 def test_steps_of_a_nest_in_fused_loops_copy_no_field():

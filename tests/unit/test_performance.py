@@ -40,21 +40,23 @@ needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py 
 
 
 @pytest.fixture(scope="module")
-def program():
-    return Program(*basin(NX, NY, "float64", SerialCommunicator()), stepper_named("ab2"), 3)
+def sea():
+    return basin(NX, NY, "float64", SerialCommunicator())
+
+
+@pytest.fixture(scope="module")
+def program(sea):
+    return Program(*sea, stepper_named("ab2"), 3)
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_program_takes_the_steps_that_integrate_takes_and_leaves_the_callers_state(program):
-    model, state = basin(NX, NY, "float64", SerialCommunicator())
-    stepper = stepper_named("ab2")
-    again = jax.tree.map(lambda x: x, state)
-    fresh = Program(model, state, stepper, 3)
-    assert fresh.run(2) > 0
-    expected, _ = sw.integrate(model.dynamics(stepper), stepper, again, 6)
-    for ours, whole in zip(jax.tree.leaves(fresh.state), jax.tree.leaves(expected)):
+def test_a_program_takes_the_steps_that_integrate_takes_and_leaves_the_callers_state(sea, program):
+    (model, state), stepper = sea, stepper_named("ab2")
+    assert program.run(2) > 0
+    expected, _ = sw.integrate(model.dynamics(stepper), stepper, state, 6)
+    for ours, whole in zip(jax.tree.leaves(program.state), jax.tree.leaves(expected)):
         np.testing.assert_allclose(ours, whole, rtol=0, atol=1e-12 * np.abs(whole).max())
 
 
@@ -314,6 +316,7 @@ def test_check_measures_here_what_no_file_tells(command, case):
     assert total == pytest.approx(arithmetic + exchange, rel=0.02) and exchange > 0
 
 
+@pytest.mark.verify
 def test_check_says_what_a_file_does_not_tell(command, tmp_path, monkeypatch, case):
     monkeypatch.setattr("swmodel.performance.prediction.batch_of", lambda cells: 8)  # in place of a second of steps
     file = tmp_path / "machine.json"

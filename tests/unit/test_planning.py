@@ -146,6 +146,7 @@ def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
     assert files(output) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 6 * 8 * 50)
 
 
+@pytest.mark.verify
 def test_the_planned_files_of_a_store_are_those_that_a_run_leaves(command, tmp_path):
     """One restart, which has taken the place of the one before, with the depth and the sums of products."""
     from tests.unit.test_performance import CASE

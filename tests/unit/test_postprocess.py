@@ -649,6 +649,7 @@ def test_observations_that_cannot_be_used_are_explained(tmp_path):
             read_observations(tmp_path, ["a"])
 
 
+@pytest.mark.verify
 def test_a_crowded_page_names_the_gauges_that_it_leaves_out(tsunami):
     t = np.arange(0, 10801, 600.0)
     with postprocess.open_output(tsunami[0]) as fields:
@@ -865,7 +866,8 @@ def test_plot_chooses_the_figure_by_what_the_files_hold(tsunami, tmp_path, chose
     assert_drawn(drawn)
 
 
-@pytest.mark.parametrize("kind", ["auto", later("budgets"), later("spectrum"), later("maps")])
+@pytest.mark.verify
+@pytest.mark.parametrize("kind", ["auto", "budgets", "spectrum", "maps"])
 def test_plot_draws_a_slow_flow(gyre, kind):
     (drawn,) = plot(gyre, kind=kind, variable="u" if kind == "maps" else None)
     assert drawn.name == f"gyre.{'circulation' if kind == 'auto' else kind}.png"
@@ -987,6 +989,7 @@ def test_what_the_model_writes_is_read(tmp_path, periodic):
     assert_drawn(*plot(paths[0], kind="maps", variable="u"), 150)
 
 
+@pytest.mark.verify
 def test_the_advice_at_land_is_to_draw_a_box_which_the_command_line_takes(tmp_path, command):
     path, drawn = tmp_path / "coast.nc", tmp_path / "a.png"
     output(nx=40, ny=40, eta=lambda t, x, y: np.where(x < 4e5, np.nan, np.cos(x / 1e5) + 0 * y)).to_netcdf(path)

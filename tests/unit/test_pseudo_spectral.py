@@ -40,7 +40,7 @@ def steps(model, stepper, state, count):
 
 
 def largest(state):
-    return max(float(jnp.abs(x).max()) for x in jax.tree.leaves(state))
+    return max(float(np.abs(x).max()) for x in jax.tree.leaves(state))
 
 
 # -- what it refuses --------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_forcing_and_drag_are_those_of_the_other_core():
     """Of a flow and a wind so smooth that means and differences are exact."""
     terms = dict(forcing=(sw.WindStress(x=0.1, y=-0.2),), dissipation=(sw.LinearDrag(1e-5), sw.QuadraticDrag(2.5e-3)))
     finals = [
-        steps(m, sw.RK4(600.0), m.state(u=0.3, v=0.1), 20)
+        steps(m, sw.AB2(600.0), m.state(u=0.3, v=0.1), 20)
         for m in (model(core=core, **terms) for core in (sw.PseudoSpectral(), sw.FiniteDifferences()))
     ]
     for ours, other in zip(*map(jax.tree.leaves, finals)):
@@ -250,9 +250,9 @@ def test_random_vortices_have_the_speed_asked_for_and_no_divergence(periodic):
     assert float(jnp.mean(state.u**2 + state.v**2)) == pytest.approx(0.25, rel=1e-12)
     spectral = model(periodic, linear=True)
     rates = jit(lambda d, s: d.prepare().tendency(s, 0.0))(spectral.interval(1, 0, 1.0), state)
-    assert float(jnp.abs(rates.eta).max()) < 1e-12 * 1000.0 * 0.5 / (L / NX)
+    assert float(np.abs(rates.eta).max()) < 1e-12 * 1000.0 * 0.5 / (L / NX)
     if periodic == "xy":  # between walls eta has a slope that its series lacks
-        assert max(float(jnp.abs(x).max()) for x in (rates.u, rates.v)) < 1e-12 * F
+        assert max(float(np.abs(x).max()) for x in (rates.u, rates.v)) < 1e-12 * F
     again = sw.random_vortices(spectral, speed=0.5, length=L / 3, seed=4)
     for a, b in zip(*map(jax.tree.leaves, (state, again))):
         np.testing.assert_array_equal(a, b)
@@ -355,6 +355,6 @@ def test_transports_are_those_of_the_part_of_a_state_that_series_resolve(periodi
 
     dynamics = ocean.interval(2, 0, 1.0)
     found, cut = (transports(dynamics, s) for s in (raw, jit(ocean.core.resolved)(raw)))
-    assert float(jnp.abs(raw.eta - cut[0]).max()) > 1.0
+    assert float(np.abs(raw.eta - cut[0]).max()) > 1.0
     for one, other in zip(found[1:], cut[1:]):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * float(jnp.abs(other).max()))
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * float(np.abs(other).max()))

@@ -119,7 +119,7 @@ def test_waves_over_a_raised_level_decay_at_any_step():
     """The level is at 0.3 of the depth, and waves of two cells have c k dt = 17; they grow over an explicit part."""
     noise = 1e-3 * uniform(4, SMOOTH.grid.shape)
     end, _ = take_steps(SMOOTH, sw.SemiImplicit(1600.0, 0.6, 0.0, CHEAP), SMOOTH.state(eta=30.0 + noise), 300)
-    assert float(jnp.std(end.eta)) < 1e-5 and float(jnp.abs(end.u).max()) < 1e-5
+    assert float(np.std(end.eta)) < 1e-5 and float(np.abs(end.u).max()) < 1e-5
 
 
 def test_a_level_that_fell_fast_leaves_an_equation_with_one_solution():
@@ -127,7 +127,7 @@ def test_a_level_that_fell_fast_leaves_an_equation_with_one_solution():
     stepper, noise = sw.SemiImplicit(260.0, 0.6, 0.0, CHEAP), 1e-3 * uniform(4, SMOOTH.grid.shape)
     _, history = take_steps(SMOOTH, stepper, SMOOTH.state(eta=400.0), 1)
     end, history = take_steps(SMOOTH, stepper, SMOOTH.state(eta=noise), 1, history)
-    assert float(history.residual) == 0.0 and float(jnp.abs(end.eta).max()) < 1e-3  # 18 times this with -140 m
+    assert float(history.residual) == 0.0 and float(np.abs(end.eta).max()) < 1e-3  # 18 times this with -140 m
 
 
 def test_the_limit_above_rest_is_the_same_on_two_tiles():
@@ -148,7 +148,7 @@ def test_transforms_have_a_limit_where_the_level_is_above_rest():
     limit = found["level above rest"]
     assert 2.0 * np.sqrt(2.0 * G * 10.0) / 1e3 * limit == pytest.approx(3.7, abs=0.1)
     ends = [take_steps(model, sw.SemiImplicit(share * limit), state, 60)[0] for share in (0.9, 3.0)]
-    noise = [float(jnp.std(end.eta)) for end in ends]
+    noise = [float(np.std(end.eta)) for end in ends]
     assert noise[0] < 1e-3 and not noise[1] < 1.0
     for stepper, level in ((sw.SemiImplicit(1.0, solver=CHEAP), state), (sw.SemiImplicit(1.0), model.state(eta=-3.0))):
         assert "level above rest" not in {limit.name for limit in limits(model, stepper, level)}
@@ -160,7 +160,7 @@ def test_transforms_have_a_limit_where_the_level_is_above_rest():
 def assert_a_lake_stays_at_rest(model, stepper):
     """Over a rough bottom, round islands; its surface half a metre up."""
     end, _ = take_steps(model, stepper, model.state(eta=0.5), 20)
-    assert max(float(jnp.abs(x).max()) for x in (end.u, end.v)) < 1e-15
+    assert max(float(np.abs(x).max()) for x in (end.u, end.v)) < 1e-15
     np.testing.assert_allclose(np.asarray(end.eta), 0.5 * model.wet, atol=1e-13)
 
 
@@ -170,9 +170,9 @@ def test_water_is_kept_to_rounding_whatever_the_solver_leaves_and_a_lake_at_rest
     state = model.state(eta=uniform(3, model.grid.shape, 0.0, 1.0))
     stepper = sw.SemiImplicit(2000.0, solver=careless)
     end, history = take_steps(model, stepper, state, 50)
-    volume, after = (float(jnp.sum(s.eta)) for s in (state, end))
+    volume, after = (float(np.sum(s.eta)) for s in (state, end))
     assert abs(after - volume) < 1e-13 * volume * 50
-    assert history.residual == 0 and float(jnp.abs(end.eta - state.eta).max()) > 0.1
+    assert history.residual == 0 and float(np.abs(end.eta - state.eta).max()) > 0.1
     assert_a_lake_stays_at_rest(model, stepper)
 
 
@@ -242,7 +242,7 @@ def test_under_a_lid_transports_have_no_divergence_and_a_lake_at_rest_stays_so()
         end, history = take_steps(model, sw.RigidLid(2000.0), start, steps)
         after, _ = transport_divergence(model, end)
         assert history.residual == 0 and np.abs(after).max() < 1e-9 * np.abs(before).max()
-    assert float(jnp.abs(end.u).max()) > 1e-3
+    assert float(np.abs(end.u).max()) > 1e-3
     assert_a_lake_stays_at_rest(model, sw.RigidLid(2000.0))
 
 
@@ -327,7 +327,7 @@ def test_open_sides_let_waves_out_at_ten_times_the_explicit_limit():
     start = model.state(eta=lambda x, y: np.exp(-((x - 1.2e5) ** 2 + (y - 1e5) ** 2) / (3e4) ** 2))
     limit = limits(model, sw.AB2(1.0))[0].dt
     stepper = sw.SemiImplicit(10 * limit, 0.6, solver=CHEAP)
-    sizes = [float(jnp.sum(take_steps(model, stepper, start, steps)[0].eta ** 2)) for steps in (0, 40, 160)]
+    sizes = [float(np.sum(take_steps(model, stepper, start, steps)[0].eta ** 2)) for steps in (0, 40, 160)]
     assert sizes[1] < 0.01 * sizes[0] and sizes[2] < 0.01 * sizes[1]
 
 
@@ -335,7 +335,7 @@ def test_a_sea_floor_that_rises_lifts_the_surface():
     uplift = 2.0 * uniform(5, (10, 12), 0.0, 1.0)
     model = sw.ShallowWater(plane(), 3000.0, source=sw.BottomMotion([0.0, 500.0], np.stack([0 * uplift, uplift])))
     end, _ = take_steps(model, sw.SemiImplicit(100.0), model.at_rest(), 5)
-    assert float(jnp.sum(end.eta)) == pytest.approx(uplift.sum(), rel=1e-12)
+    assert float(np.sum(end.eta)) == pytest.approx(uplift.sum(), rel=1e-12)
 
 
 def test_sponges_and_drag_are_part_of_the_explicit_step():
@@ -344,7 +344,7 @@ def test_sponges_and_drag_are_part_of_the_explicit_step():
     model = sw.ShallowWater(plane(), 1000.0, boundaries=(layer,), linear=True)
     rate = np.asarray(model.terms[0].rate)
     end, _ = take_steps(model, sw.SemiImplicit(1000.0), model.state(eta=1.0), 1)
-    assert float(jnp.sum(end.eta)) == pytest.approx(np.sum(1.0 - 1000.0 * rate), rel=1e-12)
+    assert float(np.sum(end.eta)) == pytest.approx(np.sum(1.0 - 1000.0 * rate), rel=1e-12)
 
 
 # -- the same on the sphere, in an ensemble --------------------------------------------------------------------------
@@ -358,10 +358,10 @@ def test_a_globe_takes_steps_of_forty_times_the_limit_at_its_poles(depth):
     start = model.state(eta=uniform(6, grid.shape))
     explicit = limits(model, sw.AB2(1.0))[0].dt
     end, history = take_steps(model, sw.SemiImplicit(2000.0), start, 100)
-    volume = lambda s: float(jnp.sum(grid.area_h * s.eta))  # noqa: E731
+    volume = lambda s: float(np.sum(grid.area_h * s.eta))  # noqa: E731
     assert 2000.0 > 40 * explicit and history.residual == 0
     assert abs(volume(end) - volume(start)) < 1e-12 * float(np.sum(grid.area_h * np.abs(np.asarray(start.eta))))
-    assert float(jnp.abs(end.eta).max()) < 1.0 and float(jnp.abs(end.u).max()) < 1.0
+    assert float(np.abs(end.eta).max()) < 1.0 and float(np.abs(end.u).max()) < 1.0
 
 
 @pytest.mark.verify
@@ -463,7 +463,7 @@ def test_the_limit_beside_waves_is_that_of_a_run():
     """Inertia-gravity waves of a linear flow on the f-plane: bounded below the limit, growing above."""
     model = sw.ShallowWater(plane(8, 6, "xy"), 4000.0, coriolis=sw.FPlane(1e-4), linear=True)
     limit = limits(model, sw.SemiImplicit(1.0))[0].dt
-    size = lambda dt: float(jnp.abs(take_steps(model, sw.SemiImplicit(dt), moving(model), 400)[0].u).max())  # noqa: E731
+    size = lambda dt: float(np.abs(take_steps(model, sw.SemiImplicit(dt), moving(model), 400)[0].u).max())  # noqa: E731
     assert size(0.98 * limit) < 0.2 < 100 < size(1.2 * limit)
 
 

@@ -282,7 +282,8 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
     assert np.abs(np.asarray(plain, float) / count - wanted).min() > 1.0
 
 
-@pytest.mark.parametrize("engine", ["arrays", later("fused")])
+@pytest.mark.verify
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
 def test_products_of_a_tracer_are_those_of_its_concentration(engine, tmp_path):
     """Not of its content h c, which the flow transports."""
     salt = sw.Tracer("salt", units="kg m-3")

@@ -132,7 +132,7 @@ def taken(dynamics, stepper, start, number):
     return loop.unpack_state(run_steps(loop, loop.pack_state(*start), number, nothing, (), 0)[0])
 
 
-@pytest.mark.parametrize("name", now(list(OPEN), "a wave", "a level with reflections"))
+@pytest.mark.parametrize("name", now(list(OPEN), "a wave"))
 def test_a_side_that_reads_no_velocity_leaves_a_step_of_forward_backward_one_loop(name):
     condition, loops = OPEN[name]
     dynamics, stepper, start = beside(condition, "fused")

@@ -174,6 +174,7 @@ def test_heights_of_land_are_no_depths_in_the_limits_of_diffusion_and_viscosity(
     assert {limit.name: limit.dt for limit in sw.limits(slope, sw.ForwardBackwardHancock(1.0))}["salt"] > 1000.0
 
 
+@pytest.mark.verify
 def test_self_attraction_is_that_of_water_and_not_of_land():
     """A sea at rest beside 500 m of land feels nothing; 2 m of water on that land attract as 2 m at sea do."""
     grid = sw.SphericalGrid(24, 10, (0.0, 360.0), (-60.0, 60.0))

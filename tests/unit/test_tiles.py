@@ -177,7 +177,7 @@ def test_a_gradient_of_a_rank_of_10000_takes_the_memory_of_its_tile(experiment, 
         return problem.needs, problem.value_and_gradient(problem.values)[1]
 
     (needs, found), peak = peak_of(gradient)
-    assert float(jnp.abs(found["initial.eta"]).max()) > 0 and float(jnp.abs(found["depth"]).max()) > 0
+    assert float(np.abs(found["initial.eta"]).max()) > 0 and float(np.abs(found["depth"]).max()) > 0
     assert peak < 80 * BYTES, peak / BYTES
     assert needs.base < 70 * BYTES and needs.step < 4 * BYTES, needs  # with the temporaries of compiled programs
 

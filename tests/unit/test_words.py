@@ -38,7 +38,7 @@ def texts_and_names(source):
     waiting = [ast.parse(source)]
     while waiting:
         node = waiting.pop()
-        waiting += ast.iter_child_nodes(node)
+        waiting += (part for part in ast.iter_child_nodes(node) if part._fields)
         if isinstance(node, ast.Constant):
             if isinstance(node.value, str) and " " in node.value:
                 yield node.lineno, node.value, None

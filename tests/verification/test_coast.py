@@ -38,7 +38,7 @@ def combinations(names, quick, *values):
 
 STEPPER_AND_ENGINE = combinations(
     "stepper, engine",
-    {(sw.ForwardBackwardHancock, "auto"), (sw.SSPRK3, "arrays")},
+    {(sw.ForwardBackwardHancock, "auto")},
     (sw.SSPRK3, sw.ForwardBackwardHancock),
     ("auto", "arrays"),
 )
@@ -251,10 +251,10 @@ def test_wetting_names_what_it_needs():
 def test_a_run_stops_at_the_least_thickness_that_was_chosen():
     grid = sw.CartesianGrid(12, 10, (0.0, 120.0), (0.0, 100.0))
     model = sw.ShallowWater(grid, 0.5, least_thickness=0.2, communicator="serial")
-    sw.Simulation(model, model.at_rest(), sw.RK4(0.5)).run(steps=2)
+    sw.Simulation(model, model.at_rest(), sw.AB2(0.5)).run(steps=2)
     shallow = sw.ShallowWater(grid, 0.1, least_thickness=0.2, communicator="serial")
     with pytest.raises(BlowUp, match=r"less than 0\.2 m"):
-        sw.Simulation(shallow, shallow.at_rest(), sw.RK4(0.5)).run(steps=2)
+        sw.Simulation(shallow, shallow.at_rest(), sw.AB2(0.5)).run(steps=2)
     beach = shore(least_thickness=0.2)
     with pytest.raises(BlowUp, match=r"less than 0\.2 m ends a run with this least_thickness; leave it out"):
         sw.Simulation(beach, beach.at_rest(), sw.ForwardBackwardHancock(0.1)).run(steps=2)

@@ -104,7 +104,7 @@ def test_layers_keep_energy_and_their_volumes_and_a_state_of_rest(layers, moment
     for top, level, more in zip(tops, (0.0, -15.0, -40.0, -model.depth), raised, strict=True):
         assert np.abs(np.asarray(top - level - more)[model.wet]).max() < 1e-12
     still, *_ = identities(model.interval(2, 0, 1.0), model.at_rest())
-    assert all(float(jnp.abs(x).max()) == 0.0 for _, x in still)
+    assert all(float(np.abs(x).max()) == 0.0 for _, x in still)
 
 
 @pytest.mark.parametrize("engine", (pytest.param("arrays", marks=pytest.mark.verify), "fused"))
@@ -125,6 +125,7 @@ def test_layers_of_equal_density_that_move_together_are_one_layer(engine):
         assert np.abs(ends[1][in_layer(name, 1)] - ends[1][name]).max() < 1e-12
 
 
+@pytest.mark.verify
 def test_vertical_modes_travel_at_the_speeds_of_the_eigenproblem():
     coarse, fine = (np.abs(mode_errors(2, n)) for n in (8, 16))
     assert (fine < 7e-3).all() and np.allclose(np.log2(coarse / fine), 2.0, atol=0.05)
@@ -219,7 +220,7 @@ def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_const
     end, shown = run.run(steps=40), run.shown()
     assert run.engine[0] == engine
     for name in names[9:12]:
-        assert abs(float(end[name].sum() - start[name].sum())) < 1e-12 * float(jnp.abs(start[name]).sum())
+        assert abs(float(end[name].sum() - start[name].sum())) < 1e-12 * float(np.abs(start[name]).sum())
     for name in names[12:15]:
         assert np.abs(np.asarray(shown[name])[model.wet] - 1.0).max() < 1e-12
     sums = [float(end[name].sum()) / model.wet.sum() / (40 * 5.0) for name in names[15:]]
@@ -431,9 +432,10 @@ def test_friction_between_layers_is_refused_where_there_is_one():
         sw.ShallowWater(plane(), 500.0, dissipation=sw.InterfacialFriction(1e-4))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "layers",
-    (pytest.param(THREE, marks=pytest.mark.verify), FLOATING),
+    (THREE, FLOATING),
     ids=("over the sea floor", "over a deep layer at rest"),
 )
 def test_waves_of_each_mode_leave_through_open_sides(layers):
@@ -512,7 +514,7 @@ def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agre
         ends.append(run.run(steps=20))
         for names in (("eta_2", "eta_3"), ("one", "one_2", "one_3"))[: 1 + bool(tracers)]:
             for name in names:
-                assert abs(float((ends[-1][name] - start[name]).sum())) < 1e-12 * float(jnp.abs(start[name]).sum())
+                assert abs(float((ends[-1][name] - start[name]).sum())) < 1e-12 * float(np.abs(start[name]).sum())
         for name in ("one", "one_2", "one_3")[: 3 * bool(tracers)]:
             assert np.abs(np.asarray(run.shown()[name])[model.wet] - 1.0).max() < 1e-10
     assert run.engine[0] == "fused"
@@ -524,13 +526,13 @@ def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agre
     "stepper", (pytest.param(sw.SemiImplicit(600.0), marks=pytest.mark.verify), sw.SplitExplicit(480.0)), ids=str
 )
 def test_open_sides_let_out_under_an_implicit_surface_what_they_let_out_in_explicit_steps(stepper):
-    """A high of an interface adjusts to balance over a day, and the level outside comes in."""
+    """A high of an interface adjusts to balance over half a day, and the level outside comes in."""
     grid, layers = plane(16, 16), sw.Layers(thickness=(500.0,), densities=(1025.0, 1027.0))
     options = {"coriolis": sw.FPlane(1e-4), "boundaries": sw.Flather(elevation=0.2), "layers": layers}
     model, ends = sw.ShallowWater(grid, 2000.0, tracers=sw.Tracer("one", initial=1.0), **options), []
     start = model.state(eta_2=lambda x, y: 20.0 * np.exp(-((x - 8e4) ** 2 + (y - 8e4) ** 2) / 3e4**2))
     for each in (sw.ForwardBackward(40.0), stepper):
-        ends.append(take_steps(model, each, start, round(86400.0 / each.dt))[0])
+        ends.append(take_steps(model, each, start, round(43200.0 / each.dt))[0])
     assert np.abs(np.asarray(ends[0].eta) - 0.2).max() < 0.05
     for name in ("eta", "eta_2", "u", "v_2"):
         explicit, implicit = (end[name][:-1, :-1] for end in ends)  # States of explicit steps have zeros on open faces
@@ -540,6 +542,7 @@ def test_open_sides_let_out_under_an_implicit_surface_what_they_let_out_in_expli
         assert np.abs(np.asarray(end[name] / thickness) - 1.0).max() < 1e-10
 
 
+@pytest.mark.verify
 def test_waves_of_the_surface_that_a_step_does_not_resolve_do_not_grow():
     """Without the mean over substeps they grow."""
     grid = sw.CartesianGrid(48, 3, (0.0, 9.6e5), (0.0, 6e4), "xy")

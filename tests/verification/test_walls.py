@@ -43,6 +43,7 @@ def test_a_wall_at_the_edge_of_the_domain_equals_a_coast_in_the_same_place(momen
         assert (np.pad(there[1:-2, 3:-1], ((1, 2), (3, 1))) == there).all()
 
 
+@pytest.mark.verify
 def test_a_run_beside_a_wall_equals_one_beside_a_coast():
     inner, outer = plane(9, 8), plane(10, 10)
     put = lambda x: np.pad(np.asarray(x), ((1, 1), (0, 1)))  # noqa: E731
