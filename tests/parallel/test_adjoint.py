@@ -47,7 +47,7 @@ def problem(communicator, periodic="x"):
         STEPS,
         adjoint.GaugeMaximum(GAUGE),
         controls,
-        checkpoints=adjoint.Nested(lengths=(2, 3)),
+        checkpoints=adjoint.Nested(lengths=(3,)),
     )
 
 

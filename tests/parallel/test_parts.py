@@ -138,8 +138,8 @@ PARTS = {
 ON_ARRAYS = "winds of a file", "a side that is cut", "tracers, periodic"
 ENGINES = [(name, "fused") for name in PARTS if name not in ON_ARRAYS] + [(name, "arrays") for name in PARTS]
 NOW = [
-    *((name, "fused") for name in "forcing loading tides closures".split()),
-    *((name, "arrays") for name in ON_ARRAYS),
+    *((name, "fused") for name in "forcing loading tides".split()),
+    *((name, "arrays") for name in ON_ARRAYS if name != "a side that is cut"),
 ]
 
 

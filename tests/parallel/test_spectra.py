@@ -54,6 +54,7 @@ def test_spectra_of_all_ranks_are_those_of_one(periodic, core):
         np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-12 * np.abs(values).max(), err_msg=name)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS > 2, reason="what it adds to the above does not depend on how many ranks there are")
 def test_a_run_on_all_ranks_writes_what_spectra_tell(tmp_path_factory):
     import xarray as xr

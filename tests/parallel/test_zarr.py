@@ -121,6 +121,7 @@ def test_a_restart_that_cannot_be_written_leaves_the_one_before(tmp_path, monkey
     assert "at step 3" in run.resume(folder / "restart.zarr")
 
 
+@pytest.mark.verify
 def test_a_restart_of_other_arrays_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
     """With means, the store of the first run does not do, and another one is made next to it."""
     folder = shared(tmp_path)
