@@ -634,7 +634,7 @@ def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
     np.testing.assert_allclose(compiled(width), sum(map(loop, width)), rtol=1e-14)
 
 
-@pytest.mark.parametrize("interpret", [False, later(True)], ids=("compiled", "kernels"))
+@pytest.mark.parametrize("interpret", [False, True], ids=("compiled", "kernels"))
 def test_of_a_result_in_strips_a_loop_stores_the_cells_of_strips_alone(interpret):
     """Also beside a result that overwrites what it reads, for members, and in both modes of differentiation."""
     layout = Layout((300, 40), 2)  # several chunks of rows

@@ -200,8 +200,8 @@ def test_parameters_of_any_term_may_be_time_records():
     x, y = GRID.coordinates("u")
     start = model.state(u=np.broadcast_to(np.sin(y / 1e4), GRID.shape))
     fixed = sw.ShallowWater(GRID, 100.0, dissipation=(sw.Laplacian(1e4),), linear=True)
-    assert sw.limits(model, sw.AB2(60.0))[1].dt == pytest.approx(0.5 * sw.limits(fixed, sw.AB2(60.0))[1].dt)
-    one, other = (sw.Simulation(m, start, sw.AB2(60.0)).run(steps=10) for m in (model, fixed))
+    assert sw.limits(model, sw.RK4(60.0))[1].dt == pytest.approx(0.5 * sw.limits(fixed, sw.RK4(60.0))[1].dt)
+    one, other = (sw.Simulation(m, start, sw.RK4(60.0)).run(steps=10) for m in (model, fixed))
     np.testing.assert_allclose(one.u, other.u, atol=2e-3 * float(np.abs(start.u).max()))  # the same impulse by then
 
 

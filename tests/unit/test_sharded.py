@@ -404,8 +404,7 @@ def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, t
     np.testing.assert_array_equal(counted, np.where(was < 0, -1, 2 * was))
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("place", [(5, 6), (10, 12)])
+@pytest.mark.parametrize("place", [later((5, 6)), (10, 12)])
 def test_a_run_that_blows_up_names_the_same_cell(both, place):
     printed = []
     for model, stepper in both:
