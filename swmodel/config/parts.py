@@ -134,7 +134,7 @@ _FURTHER = {"swmodel.dynamics": ("swmodel.forcing",)}  # packages with classes t
 
 
 class Shipped(Mapping):
-    """{snake-case name: class} of this package's parts that derive from a class.
+    """{snake-case name: class} of this package's parts that derive from a class, in alphabetical order.
 
     The package's table of public names leads to the module of a part, and that alone is imported. Where all names are
     needed, as in messages, all modules are.
@@ -153,7 +153,7 @@ class Shipped(Mapping):
         for package in map(importlib.import_module, (own, *_FURTHER.get(own, ()))):
             for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
                 importlib.import_module(module.name)
-        return {name: cls for name, cls in shipped_parts(self.base).items() if self._fits(cls)}
+        return {name: cls for name, cls in sorted(shipped_parts(self.base).items()) if self._fits(cls)}
 
     def _fits(self, cls):
         return all(getattr(cls, name, None) == value for name, value in self.attributes.items())

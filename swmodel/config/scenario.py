@@ -312,7 +312,7 @@ def _product_section(cls, name):
     return section_for(cls, None, type(cls.__name__, (ProductSection,), file))
 
 
-PRODUCTS = sections_of(_product_section, dict(sorted(Shipped(Product).items())))  # by key of [output]
+PRODUCTS = sections_of(_product_section, Shipped(Product))  # by key of [output]
 OwnProduct = Annotated[Any, one_of(bases=(Product,), make=functools.partial(section_for, common=ProductSection))]
 
 

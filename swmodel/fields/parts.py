@@ -213,7 +213,7 @@ def is_shipped_part(cls: type, base: type) -> bool:
 
 
 def shipped_parts(base: type) -> dict[str, type]:
-    """{snake-case name: class} of this package's parts that derive from `base`, in the order of definition.
+    """{snake-case name: class} of this package's parts that derive from `base`.
 
     They are those of modules that have been imported.
     """

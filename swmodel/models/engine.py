@@ -15,6 +15,7 @@ from ..dynamics.system import System
 from ..fields.field import HaloError, measured_gaps
 from ..fields.parts import numbers_of, positions_of
 from ..fields.state import remembered
+from ..grids.grid import Grid
 from ..parallel.communicator import Communicator
 from ..stencils.native import why_not
 from ..stencils.native.library import CompileError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .shallow_water import ShallowWater
 
 
-def kind_of_loop(engine: str, communicator: Communicator, core: Discretisation) -> type[StepLoop]:
+def kind_of_loop(engine: str, grid: Grid, communicator: Communicator, core: Discretisation) -> type[StepLoop]:
     """The class of StepLoop for an engine's name, the same on every rank."""
     if engine not in ("auto", "fused", "arrays"):
         raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
@@ -38,7 +39,7 @@ def kind_of_loop(engine: str, communicator: Communicator, core: Discretisation) 
             f"ShallowWater: engine = 'fused' makes loops of differences, and {type(core).__name__} has none; "
             "use engine = 'auto'."
         )
-    if engine == "arrays" or not core.halos:
+    if engine == "arrays" or not core.halos or any(grid.poles):
         return ArrayStepLoop
     if jax.default_backend() != "cpu":
         return FusedStepLoop

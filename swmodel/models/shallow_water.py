@@ -152,7 +152,7 @@ class ShallowWater(Model):
             layers=None if layers is None else layers.in_model(),
             uplift=None if source is None else source.series(self.domain),
             communicator=self.communicator,
-            step_loop=ArrayStepLoop if any(grid.poles) else kind_of_loop(engine, self.communicator, core),
+            step_loop=kind_of_loop(engine, grid, self.communicator, core),
         )
         self.variables, self._series = self.system.variables, tuple(self.system.series().values())
         self._initial = {row.name: 0.0 for row in self.variables[len(PROGNOSTIC) :]}

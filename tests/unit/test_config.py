@@ -278,7 +278,7 @@ def test_files_are_looked_for_beside_the_toml_file(write, tmp_path, monkeypatch)
             '"rk4"',
             '"rk4"\nepsilon = 0.1',
             17,
-            "it belongs to type 'ab2' or 'semi_implicit' or 'rigid_lid' or 'split_explicit', not 'rk4'",
+            "it belongs to type 'ab2' or 'rigid_lid' or 'semi_implicit' or 'split_explicit', not 'rk4'",
         ),
         ("ny = 16", 'ny = 16\nprecision = "float32"', 8, "it belongs to [model]"),
         ("nx = 32", "nx = 32.5", 6, "grid.nx: 32.5 is not a whole number; give a whole number, 1 or more"),
