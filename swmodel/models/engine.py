@@ -127,7 +127,7 @@ def narrowest_halo(model: "ShallowWater", stepper: TimeStepper, tiled: dict[int,
     for unused in set(tiled) - before - {width + more}:
         del tiled[unused]
     if width <= WIDEST:
-        return max(width + more, min(stepper.wide_halo, *model.decomposition.thinnest))
+        return max(width + more, min(stepper.wide_halo, min(model.decomposition.thinnest) // 2))
     why = (
         f", or {' or '.join(pointwise)}, declared with halo=False, is read at neighbouring points" if pointwise else ""
     )

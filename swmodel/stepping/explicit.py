@@ -74,7 +74,7 @@ class TimeStepper(ModelPart, abc.ABC):
             Predictions of memory use it.
         buffer_cycle: number of steps after which the buffers of state and history are back in their first roles, when
             the newest entry overwrites the oldest.
-        wide_halo: the halo [cells] that makes its loops fewer, if tiles are not thinner.
+        wide_halo: the halo [cells] that makes its loops fewer, in tiles that are at least twice as wide.
         is_implicit: whether the surface of a step depends on the whole domain.
         has_solver: whether that is by an elliptic.Solver, its argument `solver`.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
