@@ -56,6 +56,7 @@ TESTS = {
         "tests/parallel/test_engines.py",
     ),
     "swmodel/dynamics/dissipation.py": (*SHORT, "tests/unit/test_stability.py"),
+    "swmodel/dynamics/forcing.py": ("tests/unit/test_waters.py", "tests/unit/test_exchanges.py"),
     "swmodel/dynamics/momentum.py": (
         f"{_VERIFICATION}conservation.py",
         *SHORT,

@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
-import cftime
 import numpy as np
 
 from ..config import Experiment
@@ -21,10 +20,10 @@ from ..fields.state import State
 from ..forcing.constituents import drift, from_iho
 from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
+from ..grids.regrid import Date, in_calendar
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
 from ..models.parts import first_date, named_series
-from ..output.metadata import Date
 from ..simulation.progress import duration
 
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
@@ -128,12 +127,12 @@ def _calendars(experiment: Experiment, model: Model) -> Iterator[str]:
         calendar = getattr(series.source, "calendar", None)
         if calendar in (None, "standard"):
             continue
-        end = run.start + datetime.timedelta(seconds=run.until)
-        there = _later(run.start, run.until, calendar)
-        if there != f"{end:%Y-%m-%d}":
+        starts = run.start, in_calendar(in_utc(run.start), calendar, name)
+        end, there = (f"{start + datetime.timedelta(seconds=run.until):%Y-%m-%d}" for start in starts)
+        if there != end:
             yield (
                 f"{name} is in the calendar {calendar}, and observations count their dates in the Gregorian one: the "
-                f"end of the run is {end:%Y-%m-%d} there, and {there} in the calendar of the forcing."
+                f"end of the run is {end} there, and {there} in the calendar of the forcing."
             )
             return
 
@@ -158,12 +157,6 @@ def flooded_land(experiment: Experiment, model: Model) -> list[str]:
         "joins them to the sea: they start flooded up to this level; give them an initial eta below their bed, as "
         "[initial] type = 'formula' can, and they start dry."
     ]
-
-
-def _later(start: datetime.datetime, seconds: float, calendar: str) -> str:
-    """The date so many seconds after `start` in a calendar."""
-    first = cftime.datetime(*start.timetuple()[:6], calendar=calendar)
-    return (first + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%d")
 
 
 def _waves(index: int, entry: Any, model: Model) -> Iterator[str]:

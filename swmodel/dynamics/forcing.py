@@ -1,7 +1,7 @@
 """What terms have in common that bring water, take it, or pass it from cell to cell."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from ..grids.windows import GridValues
 from .clock import Time
 from .domain import Model
 from .terms import Forcing, TimeVarying
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CellShare", "WaterForcing"]
 

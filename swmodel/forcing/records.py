@@ -263,10 +263,12 @@ def check_origins(
     """Raise ConfigError for files whose times count from their own first records, if these are of different dates.
 
     Args:
-        origins: {name of a parameter: date of its first record}, of those that have no start; one at least.
+        origins: {name of a parameter: date of its first record}, of those that have no start.
         start: the date of step 0, or None.
         whose: what that date is of.
     """
+    if not origins:
+        return
     (name, date), *others = origins.items()
     if start is not None and date != f"{start:%Y-%m-%d %H:%M:%S}":
         others = [(whose, str(start)), *others]

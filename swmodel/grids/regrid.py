@@ -9,7 +9,7 @@ import datetime
 import functools
 import logging
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 import cftime
 import numpy as np
@@ -21,6 +21,7 @@ from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
 from .windows import Blocks, GridRecords, LazyRecords
 
+Date: TypeAlias = datetime.datetime | cftime.datetime  # Gregorian, or of the calendar in it
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
 SMALLEST_WEIGHT = 1e-9  # the sum of the weights of valid nodes around a point, below which the point is missing

@@ -258,8 +258,7 @@ def check_model(model: "ShallowWater") -> None:
     for check in (check_momentum, check_linear, check_sides, check_level, check_water, check_barometers):
         check(model)
     check_calendars(model)
-    if model.origins:
-        records.check_origins(model.origins, model.start)
+    records.check_origins(model.origins, model.start)
 
 
 def check_stepper(model: "ShallowWater", stepper: TimeStepper) -> None:

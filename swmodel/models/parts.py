@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-import cftime
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +22,7 @@ from ..fields.parts import values_of
 from ..forcing import records
 from ..forcing.constituents import middle_latitude
 from ..forcing.tides import Harmonics
-from ..grids.regrid import in_calendar
+from ..grids.regrid import Date, in_calendar
 
 T = TypeVar("T")
 
@@ -59,7 +58,7 @@ def check_coverage(model: Model, end: float, dt: float) -> None:
         records.check_coverage(series, end, dt)
 
 
-def first_date(start: datetime.datetime | None, *models: Model) -> datetime.datetime | cftime.datetime | None:
+def first_date(start: datetime.datetime | None, *models: Model) -> Date | None:
     """The date and time of step 0 of some models, in the calendar of the files that drive them, where it is another."""
     series = [each for model in models for each in named_series(model).values()]
     if start is None or not series or (calendar := records.calendar_of(series)) == "standard":

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
+from ..grids.regrid import Date
 from . import metadata, replacing
-from .metadata import Attribute, Compression, Date, MemberValues
+from .metadata import Attribute, Compression, MemberValues
 
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-import cftime
 import netCDF4
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,6 +24,7 @@ from ..fields.parameters import in_utc
 from ..fields.parts import ModelPart
 from ..fields.variables import OF_LAYERS, OF_LAYERS_OVER_DEEP_WATER, VARIABLES, Variable, named_for, row_of
 from ..grids.grid import Grid
+from ..grids.regrid import Date
 from ..models.ensemble import Ensemble
 from ..models.parts import nodal_latitude, tides_of
 from ..models.shallow_water import ShallowWater
@@ -41,7 +41,6 @@ Compression = Literal[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, "zstd"]
 MemberValues = Mapping[str, Sequence[Any]]  # {name: values, one for each member of an ensemble}
 Attribute: TypeAlias = str | float | np.generic | np.ndarray | Sequence[float] | Sequence[str] | None
 Attributes: TypeAlias = dict[str, Attribute]  # of a variable or a file
-Date: TypeAlias = datetime.datetime | cftime.datetime  # Gregorian, or of the calendar in it
 NOMINAL_START = datetime.datetime(2000, 1, 1)
 
 # On the sphere x points east and y north, and CF has standard names for these components.

@@ -14,8 +14,9 @@ from ..defaults import LONGEST_CHUNK
 from ..errors import DataError, SwmodelError
 from ..fields.variables import layer_of
 from ..grids.grid import Grid
+from ..grids.regrid import Date
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, not_continued, replacing, reserve
-from .metadata import Attribute, Date, MemberValues
+from .metadata import Attribute, MemberValues
 
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
 

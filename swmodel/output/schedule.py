@@ -22,6 +22,7 @@ import numpy as np
 from ..dynamics.system import System
 from ..errors import SwmodelError
 from ..fields.state import State
+from ..grids.regrid import Date
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
@@ -30,7 +31,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.members import Members
 from ..stepping.steps import Carry, History
 from . import Claim
-from .metadata import Attribute, Date, members_of
+from .metadata import Attribute, members_of
 from .records import Opening
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import re
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import cftime
 import numpy as np
@@ -22,12 +22,11 @@ from ..defaults import EARTH_RADIUS
 from ..errors import PlotError
 from ..forcing.constituents import middle_latitude
 from ..grids.grid import CartesianGrid, SphericalGrid
-from ..grids.regrid import calendar_called, in_calendar
+from ..grids.regrid import Date, calendar_called, in_calendar
 from ..output import BLOCKS, STATISTICS
 from ..units import year
 from .mesh import Mesh, mesh_on
 
-Date: TypeAlias = datetime.datetime | cftime.datetime  # Gregorian, or of the calendar in it
 STORMS = {"cyclone", "wind", "air_pressure"}
 SHORT = 300.0  # [s], the length of a run from which on its times are in hours and minutes
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -29,10 +29,11 @@ import xarray as xr
 
 from ..errors import DataError, PlotError
 from ..forcing.constituents import waves_of
+from ..grids.regrid import Date
 from ..observed.folder import read_folder
 from ..observed.marks import nearest_cell, read_marks
 from ..runtime.paths import replacing
-from .files import Date, analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
+from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
 from .inundation import film_of, has_finer_bed, inundation, nodes_of_bed
 from .scores import Rules, Series, scores, table
 

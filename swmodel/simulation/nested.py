@@ -245,8 +245,7 @@ def _start_of(family, start):
     origins = {f"{key}{in_nest(name)}": date for name, model in models for key, date in model.origins.items()}
     dates = [start, *(model.start for _, model in models)]
     start = next((date for date in dates if date is not None), None)
-    if origins:
-        check_origins(origins, None if start is None else in_utc(start), "the run")
+    check_origins(origins, None if start is None else in_utc(start), "the run")
     check_calendars(*family.models.values())
     return start
 

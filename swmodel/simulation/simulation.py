@@ -334,6 +334,5 @@ def _start_of(model, start):
     """The date and time of step 0; raises ConfigError if it is not that of the model's parts."""
     for dated in model.dated[:1]:
         dated.check("Simulation", start)
-    if model.origins:
-        check_origins(model.origins, None if start is None else in_utc(start), "the run")
+    check_origins(model.origins, None if start is None else in_utc(start), "the run")
     return first_date(model.start if start is None else start, model)

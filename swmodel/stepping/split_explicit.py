@@ -21,7 +21,7 @@ waves of the interfaces; in E it would amplify the slow waves of the surface. Wi
 the surface whose frequency is near pi / dt grow (Demange et al. 2019, doi:10.1016/j.jcp.2019.108875).
 
 P is - g grad of a sum of eta over substeps. A substep therefore applies the operator of `swmodel.elliptic` once to one
-field. Fused loops make several substeps at a time, after one exchange of halos that are as wide.
+field. Fused loops make four substeps at a time, after one exchange of a halo of four cells.
 """
 
 import dataclasses
@@ -151,7 +151,7 @@ class SplitExplicit(Implicit):
     epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
 
     references = "Hallberg (1997), doi:10.1006/jcph.1997.5734; Demange et al. (2019), doi:10.1016/j.jcp.2019.108875"
-    wide_halo = 4  # as many substeps are one loop, with one exchange
+    wide_halo = 4  # a fused loop makes as many substeps
     buffer_cycle = 2  # the elevation of a step ago is kept
     has_solver = False
     remedy = f"theta = {THETA:g} and epsilon = {AB2_EPSILON:g}"
