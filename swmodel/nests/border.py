@@ -69,6 +69,7 @@ class Border:
     Attributes:
         edges: the places of the border on both grids' tiles.
         two_way: whether the nest changes the outer grid.
+        shore_moves: whether the outer grid has wetting and drying.
         communicator: the Communicator.
         fields: (name, position) of the fields that the grids exchange: eta and the tracers, u, v.
         kept: the names of the variables that terms of both grids keep, at cell centres.
@@ -76,8 +77,8 @@ class Border:
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
         ring: what the outer fields are multiplied by in `Edges.ring` (n, cells): m at centres, 1 on faces.
         wet: the nest's wet cells in the frame (cells,).
-        factors: {"h", "u" or "v": what the outer flow is multiplied by in the frame (cells,)}: 1 in wet cells and
-            faces, and 0 on land; m_i / sum w m at centres where the outer coast does not move.
+        factors: what the outer flow of `in_frame` is multiplied by (cells,): 1 in wet cells and faces, and 0 on land;
+            m_i / sum w m at centres where the outer coast does not move.
         means: of the nest's cells in the box (3, rows, columns): weights at h, u and v whose sums over outer cells are
             means.
         covered: {"h", "u" or "v": the outer cells and faces in the box that take these means, (cells,)}.
@@ -87,6 +88,7 @@ class Border:
 
     edges: Edges = static()
     two_way: bool = static()
+    shore_moves: bool = static()
     communicator: Any = static()
     fields: tuple[tuple[str, str], ...] = static()
     kept: tuple[str, ...] = static()
@@ -95,7 +97,7 @@ class Border:
     outer_mask: dict[str, jax.Array]
     ring: jax.Array
     wet: jax.Array
-    factors: dict[str, jax.Array]
+    factors: jax.Array
     means: jax.Array
     covered: dict[str, jax.Array]
     lengths: jax.Array
@@ -157,14 +159,14 @@ class Border:
         """
         ring, faces, names = self.edges.ring, self.edges.outer_faces, [name for name, _ in self.fields]
         carry, values = loop.read(carry, names, ring.strips)
-        if loop.equations.film is None and not loop.equations.contents:
+        if not self.shore_moves and not loop.equations.contents:
             flow = values * self.ring
         else:
             fields = dict(zip(names, values, strict=True))
             wet = _where_wet(loop, fields["eta"], step, ring.strips, self.ring[names.index("eta")])
             fields = _converted("shown", loop, fields, step, ring.strips)
             centres = [wet * fields[name] for name in self._names["h"]]
-            moving = [wet] if loop.equations.film is not None else []
+            moving = [wet] * self.shore_moves
             flow = jnp.stack([*centres, *moving, *(fields[name] for at in "uv" for name in self._names[at])])
         boxes = [(ring, flow)]
         if passed is not None and self.two_way:
@@ -172,39 +174,38 @@ class Border:
         flow, *carried = collect(boxes, self.communicator)
         return carry, OuterValues(flow, carried[0] if carried else None)
 
-    def in_frame(self, *outer: OuterValues) -> dict[str, jax.Array]:
-        """{position: the outer flow at some times in the frame (times, n, cells)}.
+    def in_frame(self, *outer: OuterValues) -> jax.Array:
+        """The outer flow at some times in the frame (times, cells), field after field.
 
         It is 0 on land; where the outer shore moves, fields at centres are still multiplied by m, as in OuterValues.
         """
-        found, end, ratio = {}, 0, self.edges.place.ratio
-        for at, names in self._names.items():
-            begin, end = end, end + len(names) + (at == "h" and len(outer[0].flow) > len(self.fields))
-            flows = jnp.concatenate([values.flow[begin:end] for values in outer])
-            x = interpolate(flows, ratio, [(at == "v", at == "u")] * len(flows), self.edges.under_ring(at))
-            found[at] = (x * self.factors[at][None]).reshape(len(outer), end - begin, -1)
-        return found
+        under = {at: ((at == "v", at == "u"), self.edges.under_ring(at)) for at in "huv"}
+        fields = [under[at] for at in _positions_of_flow(self.fields, self.shore_moves)]
+        return interpolate(jnp.stack([x.flow for x in outer]), self.edges.place.ratio, fields) * self.factors[None]
 
     @property
     def _names(self) -> dict[str, list[str]]:
         """{position: the names of the fields there}, in the order of `fields`."""
         return {at: [name for name, position in self.fields if position == at] for at in "huv"}
 
-    def fill_frame(self, loop: StepLoop, carry: Carry, flow: dict[str, jax.Array], step: Count) -> Carry:
+    def fill_frame(self, loop: StepLoop, carry: Carry, flow: jax.Array, step: Count) -> Carry:
         """The nest's carry before its step number `step`, with the outer flow at that time, of `in_frame`."""
-        names, strips = self._names["h"], self.edges.frame("h").strips
-        new, moves = dict(zip(names, flow["h"], strict=False)), len(flow["h"]) > len(names)
-        if moves:
-            carry, old = loop.read(carry, names, strips)
-            new = {name: self.wet * _quotient(x, flow["h"][-1]) for name, x in new.items()}
-            new["eta"] = self.wet * _above_bed(loop, new["eta"], step, strips)
-        new = _converted("stored", loop, new, step, strips)
-        if moves:  # far from all water of the outer grid the nest keeps its own
-            new = {name: jnp.where(flow["h"][-1] > LEAST, new[name], x) for name, x in zip(names, old, strict=True)}
-        values = flow | {"h": jnp.stack([new[name] for name in names])}
-        for at, of_position in self._names.items():
-            carry = loop.write(carry, of_position, self.edges.frame(at).strips, values[at])
-        return carry
+        if self.shore_moves or loop.equations.contents:
+            names, strips = self._names["h"], self.edges.frame("h").strips
+            count = len(names) + self.shore_moves
+            centres, flow = jnp.split(flow, [count * cells(strips)])
+            centres = centres.reshape(count, -1)
+            new, old = dict(zip(names, centres, strict=False)), centres
+            if self.shore_moves:
+                carry, old = loop.read(carry, names, strips)
+                new = {name: self.wet * _quotient(x, centres[-1]) for name, x in new.items()}
+                new["eta"] = self.wet * _above_bed(loop, new["eta"], step, strips)
+            new = _converted("stored", loop, new, step, strips)
+            if self.shore_moves:  # far from all water of the outer grid the nest keeps its own
+                near = centres[-1] > LEAST
+                new = {name: jnp.where(near, new[name], x) for name, x in zip(names, old, strict=True)}
+            flow = jnp.concatenate([*(new[name] for name in names), flow])
+        return loop.write(carry, {name: self.edges.frame(at).strips for name, at in self.fields}, flow)
 
     def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
         """A field of the outer grid on the nest's tile, linear between its cells or faces.
@@ -217,7 +218,7 @@ class Border:
         values = cells_of(jnp.stack([x * mask, mask] if of_water else [x]), self.edges.whole.strips)
         (whole,) = collect([(self.edges.whole, values)], self.communicator)
         box = place.shape, (tile.j0, tile.i0), tile.shape
-        fine = interpolate(whole, place.ratio, [(position == "v", position == "u")] * len(whole), [box])
+        fine = interpolate(whole, place.ratio, [((position == "v", position == "u"), [box])] * len(whole))
         fine = fine.reshape(-1, *tile.shape)
         if of_water and position == "h":
             return self.mask["h"] * jnp.where(fine[1] > LEAST, _quotient(*fine), 0.0)
@@ -250,7 +251,8 @@ class Border:
         given, strips = self._given_back, self.edges.outer_box.strips
         carry, old = loop.read(carry, [*given], strips)
         new = dict(zip(names, self.edges.outer_box.of_tile(means), strict=True))
-        carry = loop.write(carry, [*given], strips, self._with_means(loop, step, new, old))
+        new = self._with_means(loop, step, new, old)
+        carry = loop.write(carry, dict.fromkeys(given, strips), new)
         return self._refluxed(loop, carry, step, cast(jax.Array, after.carried) - carried), inner
 
     @property
@@ -259,7 +261,7 @@ class Border:
         return dict(self.fields) | dict.fromkeys(self.kept, "all")
 
     def _with_means(self, loop, step, means, old):
-        """(n, cells) of the fields in the outer grid's box, those `covered` with the nest's means."""
+        """The fields in the outer grid's box, those `covered` with the nest's means, one after the other."""
         at, equations, strips = self._given_back, loop.equations, self.edges.outer_box.strips
         covered = self.covered | {"all": self.covered["h"]}
         if (weight := means.get("weight")) is not None:
@@ -270,7 +272,8 @@ class Border:
         means |= shown
         means["eta"] = _above_bed(loop, means["eta"], step, strips)
         means = _converted("stored", loop, means, step, strips)
-        return jnp.stack([jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(at, old, strict=True)])
+        new = [jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(at, old, strict=True)]
+        return jnp.concatenate(new)
 
     def _refluxed(self, loop, carry, step, differences):
         """The outer grid's carry with the `differences` of what both grids carried through the border (n, faces)."""
@@ -284,7 +287,7 @@ class Border:
         if equations.film is not None:  # what falls dry holds nothing
             columns = _columns(loop, new, step, adjacent.strips)
             new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, _, n in equations.contents}
-        return loop.write(carry, names, adjacent.strips, jnp.stack([*new.values()]))
+        return loop.write(carry, dict.fromkeys(names, adjacent.strips), jnp.concatenate([new[name] for name in names]))
 
     def _sums(self, loop, carry, step):
         """(the carry, names of fields, their sums (n, rows, columns)) of a nest before its step number `step`.
@@ -317,6 +320,11 @@ class Border:
 
 _WEIGHTS = {"h": (0, (False, False)), "all": (0, (False, False)), "u": (1, (False, True)), "v": (2, (True, False))}
 """{position: (the number of its weights in `means`, whether a sum is that of the last row, or column, alone)}."""
+
+
+def _positions_of_flow(fields, shore_moves):
+    """Of each row of `OuterValues.flow`."""
+    return "h" * shore_moves + "".join(at for _, at in fields)
 
 
 def _depth(loop, step, strips):
@@ -366,7 +374,8 @@ def _on_rank(outer, inner, place, two_way, rank):
     fields = *eta, *tracers, *u, *v
     water: dict[str, Any] = {p: cells_of(mask[p], edges.frame(p).strips) for p in "huv"}
     ring, wet = cells_of(outer_mask["h"], edges.ring.strips), water["h"]
-    water["h"] = levels_in(outer, edges, wet) if outer.film is None else np.ones_like(wet)
+    moves = outer.film is not None
+    water["h"] = np.ones_like(wet) if moves else levels_in(outer, edges, wet)
     covered = {p: coverage(inner, p, edges) * cells_of(outer_mask[p], edges.outer_box.strips) for p in "huv"}
     counts = [cells(Boxes((parts,)).strips) for parts in edges.adjacent.parts]
     signs = np.repeat([1.0, -1.0, 1.0, -1.0], counts)
@@ -375,7 +384,7 @@ def _on_rank(outer, inner, place, two_way, rank):
         outer_mask,
         np.stack([ring if at == "h" else np.ones_like(ring) for _, at in fields]),
         wet,
-        water,
+        np.concatenate([water[at] for at in _positions_of_flow(fields, moves)]),
         np.stack([means_in(inner, p, edges) for p in "huv"]),
         covered,
         along_border(inner.grid, edges.inner, edges.faces),
@@ -384,5 +393,5 @@ def _on_rank(outer, inner, place, two_way, rank):
     )
     counted: Any = tuple(tuple(passages(system, at)) for at in "vu")
     both = {row.name for row in system.variables} & {row.name for row in outer.system.variables} - dict(fields).keys()
-    host = Border(edges, two_way, inner.communicator, fields, tuple(sorted(both)), counted, *arrays)
+    host = Border(edges, two_way, moves, inner.communicator, fields, tuple(sorted(both)), counted, *arrays)
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)

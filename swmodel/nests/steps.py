@@ -106,10 +106,10 @@ def _nest_steps(
     border: Border, steps: int, nest: Level, carries: tuple, first: Count, outer: tuple[OuterValues, OuterValues]
 ) -> tuple[tuple, jax.Array | tuple[()]]:
     """(the carries after the `steps` of a nest, whose first one has the number `first`; what passed its border)."""
-    flows = border.in_frame(*outer)
+    begin, end = border.in_frame(*outer)
 
     def filled(packed: Carry, k: Count) -> Carry:
-        flow = {at: a + jnp.asarray(k, a.dtype) / steps * (b - a) for at, (a, b) in flows.items()}
+        flow = begin + jnp.asarray(k, begin.dtype) / steps * (end - begin)
         return border.fill_frame(nest.loop, packed, flow, first + k)
 
     def one(k: Count, both: tuple) -> tuple:

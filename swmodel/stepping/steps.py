@@ -10,7 +10,7 @@ make any number of steps of a loop.
 
 import abc
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import jax
@@ -118,13 +118,14 @@ class StepLoop(abc.ABC):
 
     def read(self, carry: Carry, names: Sequence[str], strips: Strips) -> tuple[Carry, jax.Array]:
         """(the carry to use from then on, copies (n, cells) of n fields in Strips of the tile), between two steps."""
-        arrays, values = read_cells([carry[0][name] for name in names], *self._places(strips))
+        arrays, values = read_cells([carry[0][name] for name in names], self._in_arrays(strips))
         return self._with_fields(carry, names, arrays), values
 
-    def write(self, carry: Carry, names: Sequence[str], strips: Strips, values: jax.Array) -> Carry:
-        """The carry with `values` in fields of its State, as `read` returns them; they must be 0 on land."""
-        arrays = write_cells([carry[0][name] for name in names], values, *self._places(strips))
-        return self._with_fields(carry, names, arrays)
+    def write(self, carry: Carry, strips: Mapping[str, Strips], values: jax.Array) -> Carry:
+        """The carry with `values` (cells,) in Strips of fields of its State, field after field; they are 0 on land."""
+        places = map(self._in_arrays, strips.values())
+        arrays = write_cells([carry[0][name] for name in strips], values, [*places])
+        return self._with_fields(carry, strips, arrays)
 
     def sums(self, carry: Carry, names: Sequence[str], weights: jax.Array, blocks: Blocks) -> tuple[Carry, jax.Array]:
         """(the carry, weighted sums (n, rows, columns) of n fields over Blocks of the tile's cells), as `read`."""
@@ -139,9 +140,8 @@ class StepLoop(abc.ABC):
         carry = self._with_fields(carry, state.names, arrays[len(leaves) :])
         return structure.unflatten(arrays[: len(leaves)]), carry
 
-    def _places(self, strips):
-        places = [(row + self.origin[0], column + self.origin[1]) for (row, column), _ in strips]
-        return places, [shape for _, shape in strips]
+    def _in_arrays(self, strips):
+        return [((row + self.origin[0], column + self.origin[1]), shape) for (row, column), shape in strips]
 
     @staticmethod
     def _with_fields(carry, names, arrays):

@@ -62,6 +62,29 @@ def test_strips_go_where_they_belong_and_come_out_again(count, compiler, monkeyp
         np.testing.assert_array_equal(sums[k], expected)
 
 
+@pytest.mark.parametrize("compiler", [True, False])
+def test_arrays_get_strips_of_their_own_from_one_row_of_values(compiler, monkeypatch):
+    """And what comes back is the transpose, of all members at once."""
+    monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler and native.usable())
+    strips = [*zip(PLACES[:2], SHAPES[:2])], [*zip(PLACES[2:], SHAPES[2:])]
+    arrays, values = [random(k, 2, NY, NX) for k in range(2)], random(9, 2, 36)
+    bars = [random(20 + k, 2, NY, NX) for k in range(2)]
+    written, (array_bars, value_bars) = pulled(
+        jax.vmap(lambda arrays, values: native.write_cells(arrays, values, strips)), bars, arrays, values
+    )
+    expected, begin = [np.array(x) for x in arrays], 0
+    for array, of_array in enumerate(strips):
+        for (row, column), (rows, columns) in of_array:
+            end = begin + rows * columns
+            strip = values[:, begin:end].reshape(2, rows, columns)
+            expected[array][:, row : row + rows, column : column + columns] = strip
+            begin = end
+    np.testing.assert_array_equal(written, expected)
+    left = sum(jnp.vdot(x, bar) for x, bar in zip(written, bars))
+    right = jnp.vdot(values, value_bars) + sum(jnp.vdot(x, bar) for x, bar in zip(arrays, array_bars))
+    np.testing.assert_allclose(left, right, rtol=1e-13)
+
+
 def whole(x):
     return np.rint(8.0 * np.asarray(x))
 
@@ -262,24 +285,28 @@ def test_planes_are_interpolated_by_the_weights_of_their_axes(ratio, compiler, m
     monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler)
     shapes, firsts = ((NY, NX), (NX, NY)), ((1, 2), (0, 3))
     ends = [(ratio * NY - 2, ratio * NX), (ratio * NX, 5)]
-    boxes = [(old, first, tuple(np.subtract(end, first))) for old, first, end in zip(shapes, firsts, ends, strict=True)]
+    fields = [  # each has cells of its own
+        (faces, [(old, first, tuple(np.subtract(end, first) - k)) for old, first, end in zip(shapes, firsts, ends)])
+        for k, faces in enumerate(FACES)
+    ]
     x = random(0, 2, 3, 2 * NY * NX)
 
     def fine(x):
-        return native.interpolate(x, ratio, FACES, boxes)
+        return native.interpolate(x, ratio, fields)
 
     y, begin = jax.jit(jax.vmap(fine))(x), 0
-    for box, old in zip(boxes, np.split(x, 2, axis=-1), strict=True):
-        shape, first, new = box
-        found = y[..., begin : begin + new[0] * new[1]].reshape(2, 3, *new)
-        begin += new[0] * new[1]
-        for k, on_faces in enumerate(FACES):
+    for k, (faces, boxes) in enumerate(fields):
+        for box, old in zip(boxes, np.split(x[:, k], 2, axis=-1), strict=True):
+            shape, first, new = box
+            found = y[:, begin : begin + new[0] * new[1]].reshape(2, *new)
+            begin += new[0] * new[1]
             along_y, along_x = (
                 weights_of(np.arange(a, a + m), n, ratio, on_face)
-                for a, m, n, on_face in zip(first, new, shape, on_faces, strict=True)
+                for a, m, n, on_face in zip(first, new, shape, faces, strict=True)
             )
-            expected = [along_y @ plane.reshape(shape) @ along_x.T for plane in old[:, k]]
-            np.testing.assert_allclose(found[:, k], expected, rtol=0, atol=1e-14)
+            expected = [along_y @ plane.reshape(shape) @ along_x.T for plane in old]
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+    assert begin == y.shape[-1]
     bar = random(1, *y.shape[1:])
     back = jax.jit(lambda bar: jax.linear_transpose(fine, x[0])(bar)[0])
     np.testing.assert_allclose(jnp.vdot(bar, y[0]), jnp.vdot(back(bar), x[0]), rtol=1e-13)

@@ -131,17 +131,15 @@ inline void CopyRow(char* to, const char* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += kWord) std::memcpy(to + at, from + at, kWord);
 }
 
-// The cells of array number k in the strip of a stack (..., count, cells), and their place in the array (..., rows, columns).
-// EachRow calls a function for each row of the strip.
+// The cells of a strip in its array (..., rows, columns) and in values (..., cells). EachRow calls a function for each row.
 class Strip {
  public:
-  Strip(const Array& array, const Array& stack, int64_t k, const int32_t* place, const StripOfStack& plan) : array_(array.data) {
-    const int64_t *whole = array.sizes, n = array.rank;
-    const int64_t size = array.width(), cells = stack.sizes[n - 1];
+  Strip(const Array& array, const Array& values, const int32_t* place, const StripOfArray& plan) : array_(array.data) {
+    const int64_t *whole = array.sizes, n = array.rank, size = array.width();
     rows_ = plan.rows, row_bytes_ = plan.columns * size;
-    strip_ = stack.data + (k * cells + plan.first) * size, strip_stride_ = stack.sizes[n - 2] * cells * size;
     stride_ = whole[n - 1] * size, member_stride_ = whole[n - 2] * stride_, members_ = 1;
     for (int64_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
+    strip_ = values.data + plan.first * size, strip_stride_ = values.sizes[values.rank - 1] * size;
     const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - plan.rows);
     const int64_t column = std::clamp<int64_t>(place[1], 0, whole[n - 1] - plan.columns);
     array_ += row * stride_ + column * size;
@@ -163,21 +161,20 @@ class Strip {
   int64_t rows_, row_bytes_, strip_stride_, stride_, member_stride_, members_;
 };
 
-// Calls `row` for each row of each strip of each array. Operands: places (n, 2), arrays, and stacks if they are not results;
-// results: the arrays, in place, and stacks. The plan has a StripOfStack for each place.
+// Calls `row` for each row of each strip. Operands: places (n, 2), arrays, and values if they are not results; results: the
+// arrays, in place, and values. The plan has a StripOfArray for each place.
 template <typename Row>
 void EachStrip(const Call& call, bool backwards, const Row& row) {
   int64_t length;
-  const auto* plan = reinterpret_cast<const StripOfStack*>(call.plan(&length));
-  const int64_t places = length * sizeof(int64_t) / sizeof(StripOfStack);
+  const auto* plan = reinterpret_cast<const StripOfArray*>(call.plan(&length));
+  const int64_t places = length * sizeof(int64_t) / sizeof(StripOfArray);
   const bool written = call.operands() - 1 > call.results();
   const int64_t count = written ? call.results() : call.operands() - 1;
   const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t n = 0; n < places; ++n) {
-    const int64_t p = backwards ? places - 1 - n : n, stack = plan[p].stack;
-    for (int64_t k = 0; k < count; ++k)
-      Strip(call.result(k), written ? call.operand(1 + count + stack) : call.result(count + stack), k, place + 2 * p, plan[p])
-          .EachRow(row);
+    const StripOfArray& strip = plan[backwards ? places - 1 - n : n];
+    const Array values = written ? call.operand(1 + count + strip.values) : call.result(count + strip.values);
+    Strip(call.result(strip.array), values, place + 2 * (&strip - plan), strip).EachRow(row);
   }
 }
 

@@ -131,16 +131,17 @@ class MovedBlock:
 
 
 @dataclasses.dataclass(frozen=True)
-class StripOfStack:
-    """A strip of arrays that lies in a stack of strips."""
+class StripOfArray:
+    """A strip of an array, whose cells lie among the values of several strips."""
 
-    stack: int = _integer("number of the stack")
-    first: int = _integer("number of cells of the stack before it")
+    array: int = _integer("number of the array")
+    values: int = _integer("number of the values")
+    first: int = _integer("number of cells of the values before it")
     rows: int = _integer("number of rows")
     columns: int = _integer("number of columns")
 
 
-RECORDS = LoopPlan, SourcePlan, ScalarPlan, ResultPlan, StripPlan, MovedBlock, StripOfStack
+RECORDS = LoopPlan, SourcePlan, ScalarPlan, ResultPlan, StripPlan, MovedBlock, StripOfArray
 
 ROW_CALL = """// The arguments of a loop for one row of its results.
 struct RowCall {

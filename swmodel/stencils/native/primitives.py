@@ -159,13 +159,13 @@ def declare_pair(
 
         write(fixed, *arrays, *values, groups=...) -> arrays        take(fixed, *arrays, groups=...) -> arrays, values
 
-    The arrays are (..., ny, nx), the values of each group (..., number of arrays, *value_shape(group)).
+    The arrays are (..., ny, nx), the values of each group (..., *value_shape(group)).
 
     Args:
         names: of both.
         plainly: both in JAX.
         targets: the calls of the runtime.
-        value_shape: `value_shape(group)`, the axes of a group's values after those of members and arrays.
+        value_shape: `value_shape(group)`, the axes of a group's values after that of members.
         plan: `plan(groups)`, the integers that describe them to the runtime.
     """
 
@@ -184,7 +184,7 @@ def declare_pair(
         return [ShapedArray(x.shape, x.dtype) for x in operands[: len(operands) - len(groups)]]
 
     def taken_shapes(fixed, *arrays, groups):
-        lead, dtype = (*arrays[0].shape[:-2], len(arrays)), arrays[0].dtype
+        lead, dtype = arrays[0].shape[:-2], arrays[0].dtype
         values = [ShapedArray((*lead, *value_shape(group)), dtype) for group in groups]
         return [*(ShapedArray(x.shape, dtype) for x in arrays), *values]
 

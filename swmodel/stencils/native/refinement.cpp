@@ -31,13 +31,25 @@ struct Points {
 // From old cells to new ones.
 template <typename T>
 void InterpolatePlane(const T* from, T* to, int64_t width, const Points<T>& rows, const Points<T>& columns) {
+  constexpr int64_t kNarrow = 16;  // columns, for which a pass over each of many rows costs more than the values in it
+  const int64_t count = columns.cell.size(), height = rows.cell.size();
+  const T *weight = columns.weight.data(), *high = rows.weight.data();
+  if (count < kNarrow) {
+    for (int64_t i = 0; i < count; ++i) {
+      const T *cell = from + columns.cell[i], *next = from + columns.next[i], v = weight[i];
+      for (int64_t j = 0; j < height; ++j) {
+        const int64_t a = rows.cell[j] * width, b = rows.next[j] * width;
+        const T w = high[j], x = (1 - w) * cell[a] + w * cell[b], y = (1 - w) * next[a] + w * next[b];
+        to[j * count + i] = (1 - v) * x + v * y;
+      }
+    }
+    return;
+  }
   std::vector<T> line(width);
-  const int64_t count = columns.cell.size(), *cell = columns.cell.data(), *next = columns.next.data();
-  const T* weight = columns.weight.data();
-  for (size_t j = 0; j < rows.cell.size(); ++j, to += count) {
-    const T *a = from + rows.cell[j] * width, *b = from + rows.next[j] * width, w = rows.weight[j];
+  for (int64_t j = 0; j < height; ++j, to += count) {
+    const T *a = from + rows.cell[j] * width, *b = from + rows.next[j] * width, w = high[j];
     for (int64_t i = 0; i < width; ++i) line[i] = (1 - w) * a[i] + w * b[i];
-    for (int64_t i = 0; i < count; ++i) to[i] = (1 - weight[i]) * line[cell[i]] + weight[i] * line[next[i]];
+    for (int64_t i = 0; i < count; ++i) to[i] = (1 - weight[i]) * line[columns.cell[i]] + weight[i] * line[columns.next[i]];
   }
 }
 
@@ -59,38 +71,44 @@ void GatherPlane(const T* from, T* to, int64_t width, const Points<T>& rows, con
   }
 }
 
-// Plan: whether to apply the transpose, ratio, number of fields, for each of them whether its values lie on faces along y, and
-// along x; and for each box the rows and columns of its old cells, the first row and column of the new ones, and their number.
+// Plan: whether to apply the transpose, ratio, numbers of fields and of boxes. Then for each field, whether its values lie on
+// faces along y, and along x, and its boxes: the rows and columns of the old cells, the first row and column of the new ones,
+// and their number. Threads share fields and boxes.
 template <typename T>
-void EachBox(const Array& x, const Array& y, const int64_t* plan, int64_t length) {
+void EachBox(const Array& x, const Array& y, const int64_t* plan, int64_t threads) {
+  struct Job {
+    const int64_t *faces, *box;
+    int64_t old_at, new_at;
+  };
   const bool back = plan[0] != 0;
-  const int64_t ratio = plan[1], fields = plan[2], *faces = plan + 3, *boxes = faces + 2 * fields, *end = plan + length;
-  const int64_t from_cells = x.sizes[x.rank - 1], to_cells = y.sizes[y.rank - 1];
-  const T* from = x.As<T>();
-  T* to = y.As<T>();
-  if (back) std::fill_n(to, y.count(), T{});
-  if (from_cells == 0 || to_cells == 0) return;
-  const int64_t count = x.count() / from_cells;
-  for (const int64_t* box = boxes; box < end; box += 6) {
-    const int64_t old_cells = box[0] * box[1], new_cells = box[4] * box[5];
-    const Points<T> along_y[] = {{box[0], ratio, false, box[2], box[4]}, {box[0], ratio, true, box[2], box[4]}};
-    const Points<T> along_x[] = {{box[1], ratio, false, box[3], box[5]}, {box[1], ratio, true, box[3], box[5]}};
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t* on = faces + 2 * (k % fields);
-      const auto &rows = along_y[on[0] != 0], &columns = along_x[on[1] != 0];
-      if (back) GatherPlane(from + k * from_cells, to + k * to_cells, box[1], rows, columns);
-      else InterpolatePlane(from + k * from_cells, to + k * to_cells, box[1], rows, columns);
+  const int64_t ratio = plan[1], fields = plan[2], boxes = plan[3];
+  std::vector<Job> jobs;
+  int64_t old_cells = 0, new_cells = 0;
+  for (int64_t k = 0; k < fields; ++k) {
+    const int64_t* faces = plan + 4 + k * (2 + 6 * boxes);
+    for (const int64_t* box = faces + 2; box < faces + 2 + 6 * boxes; box += 6) {
+      if (box[4] * box[5] > 0) jobs.push_back({faces, box, old_cells, new_cells});
+      old_cells += box[0] * box[1], new_cells += box[4] * box[5];
     }
-    from += back ? new_cells : old_cells, to += back ? old_cells : new_cells;
   }
+  const int64_t from_cells = back ? new_cells : old_cells, to_cells = back ? old_cells : new_cells;
+  if (back) std::fill_n(y.As<T>(), y.count(), T{});
+  if (jobs.empty() || from_cells == 0 || to_cells == 0) return;
+  const int64_t count = jobs.size(), members = x.count() / from_cells;
+  ThreadPool::Get().Run(threads, members * count, [&](int64_t n) {
+    const Job& job = jobs[n % count];
+    const int64_t* box = job.box;
+    const T* from = x.As<T>() + n / count * from_cells + (back ? job.new_at : job.old_at);
+    T* to = y.As<T>() + n / count * to_cells + (back ? job.old_at : job.new_at);
+    const Points<T> rows(box[0], ratio, job.faces[0], box[2], box[4]), columns(box[1], ratio, job.faces[1], box[3], box[5]);
+    (back ? GatherPlane<T> : InterpolatePlane<T>)(from, to, box[1], rows, columns);
+  });
 }
 
 XLA_FFI_Error* Interpolate(const Call& call) {
   const Array x = call.operand(0), y = call.result(0);
-  int64_t length;
-  const int64_t* plan = call.plan(&length);
-  if (x.type == XLA_FFI_DataType_F32) EachBox<float>(x, y, plan, length);
-  else if (x.type == XLA_FFI_DataType_F64) EachBox<double>(x, y, plan, length);
+  if (x.type == XLA_FFI_DataType_F32) EachBox<float>(x, y, call.plan(), call.threads());
+  else if (x.type == XLA_FFI_DataType_F64) EachBox<double>(x, y, call.plan(), call.threads());
   else return call.Fail("swmodel_interpolate takes floats of 4 or 8 bytes");
   return nullptr;
 }

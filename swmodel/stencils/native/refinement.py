@@ -10,6 +10,7 @@ Sums over blocks of 3 x 3 cells are strided slices for XLA, for which it makes s
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -25,31 +26,29 @@ Box: TypeAlias = tuple[Shape, Shape, Shape]
 """(rows, columns) of a box of old cells, the first of its new ones that is computed, the (rows, columns) of these."""
 
 
-def interpolate(x: jax.Array, ratio: int, faces: Sequence[tuple[bool, bool]], boxes: Sequence[Box]) -> jax.Array:
-    """Values in cells that are `ratio` times smaller, of boxes of cells one after the other, (..., n, new cells).
+def interpolate(x: jax.Array, ratio: int, fields: Sequence[tuple[tuple[bool, bool], Sequence[Box]]]) -> jax.Array:
+    """Values in cells that are `ratio` times smaller, (..., new cells): those of each field, box after box.
 
     Args:
         x: floats (..., n, old cells): the rows of each box one after the other.
         ratio: the number of new cells along a side of an old one.
-        faces: for each of the n fields whether its values lie on faces along y, and along x, of old and new cells,
-            those at their high ends, instead of at their centres.
-        boxes: the Boxes.
+        fields: for each of the n fields whether its values lie on faces along y, and along x, of old and new cells,
+            those at their high ends, instead of at their centres; and its Boxes, whose old cells are those of all.
     """
-    return interpolated(x, ratio=ratio, faces=tuple(map(tuple, faces)), boxes=tuple(boxes))
+    return interpolated(x, ratio=ratio, fields=tuple((tuple(faces), tuple(boxes)) for faces, boxes in fields))
 
 
-def _plainly(x, *, ratio, faces, boxes):
-    found, begin = [], 0
-    for old, first, new in boxes:
-        end = begin + old[0] * old[1]
-        box, planes = x[..., begin:end].reshape(*x.shape[:-1], *old), []
-        for k, of_plane in enumerate(faces):
-            y = box[..., k, :, :]
-            for axis, *of_axis in zip((-2, -1), old, of_plane, first, new, strict=True):
+def _plainly(x, *, ratio, fields):
+    found = []
+    for k, (faces, boxes) in enumerate(fields):
+        begin = 0
+        for old, first, new in boxes:
+            end = begin + math.prod(old)
+            y = x[..., k, begin:end].reshape(*x.shape[:-2], *old)
+            for axis, *of_axis in zip((-2, -1), old, faces, first, new, strict=True):
                 y = _along(y, axis, *_points(ratio, *of_axis))
-            planes.append(y.reshape(*y.shape[:-2], -1))
-        found.append(jnp.stack(planes, axis=-2))
-        begin = end
+            found.append(y.reshape(*x.shape[:-2], -1))
+            begin = end
     return jnp.concatenate(found, axis=-1)
 
 
@@ -66,19 +65,20 @@ def _along(x, axis, cell, following, weight):
     return (1 - weight) * jnp.take(x, cell, axis) + weight * jnp.take(x, following, axis)
 
 
-def _cells(boxes, which):
-    return sum(box[which][0] * box[which][1] for box in boxes)
+def _old_shape(y, fields):
+    return (*y.shape[:-1], len(fields), sum(math.prod(old) for old, *_ in fields[0][1]))
 
 
 def _gathered_plainly(y, **options):
-    x = jax.ShapeDtypeStruct((*y.shape[:-1], _cells(options["boxes"], 0)), y.dtype)
+    x = jax.ShapeDtypeStruct(_old_shape(y, options["fields"]), y.dtype)
     return jax.linear_transpose(lambda x: _plainly(x, **options), x)(y)[0]
 
 
-def _natively(x, *, ratio, faces, boxes, back):
-    plan = [back, ratio, len(faces), *(on for of_plane in faces for on in of_plane)]
-    plan += [n for box in boxes for pair in box for n in pair]
-    result = jax.ShapeDtypeStruct((*x.shape[:-1], _cells(boxes, 0 if back else 2)), x.dtype)
+def _natively(x, *, ratio, fields, back):
+    plan = [back, ratio, len(fields), len(fields[0][1])]
+    plan += [n for faces, boxes in fields for n in (*faces, *(n for box in boxes for pair in box for n in pair))]
+    new = sum(math.prod(box[2]) for _, boxes in fields for box in boxes)
+    result = jax.ShapeDtypeStruct(_old_shape(x, fields) if back else (*x.shape[:-2], new), x.dtype)
     return jax.ffi.ffi_call(INTERPOLATE, result)(x, plan=np.array(plan, np.int64))
 
 
@@ -177,6 +177,6 @@ sums_added, summed = declare_pair(
     ("add_to_blocks", "block_sums"),
     (_spread_plainly, _sums_plainly),
     (ADD_TO_BLOCKS, BLOCK_SUMS),
-    lambda blocks: blocks.count,
+    lambda blocks: (len(blocks.planes), *blocks.count),
     _plan_of_blocks,
 )

@@ -4,7 +4,7 @@
     cut(arrays, places, shapes)     (the arrays with zeros there, what was there): each other's transpose
     read(arrays, places, shapes)    (the arrays, copies of strips)
     add(arrays, strips, places)     the arrays plus strips at these places: each other's transpose
-    read_cells, write_cells         read and paste with all strips of an array in one row
+    read_cells, write_cells         read and paste with all strips in one row
 
 XLA on a CPU fuses two updates of one array into a loop that copies all of it to change two rows. These calls change the
 rows alone: without them a step with open boundaries takes 1.7 times as long (docs/developers/benchmarks.md).
@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .library import ADD, CUT, PASTE, READ, StripOfStack, numbers
+from .library import ADD, CUT, PASTE, READ, StripOfArray, numbers
 from .primitives import declare_pair
 
 Shape = tuple[int, int]
@@ -66,29 +66,47 @@ def add(arrays: Sequence[jax.Array], strips: Sequence[jax.Array], places: Sequen
 
 
 def write_cells(
-    arrays: Sequence[jax.Array], values: jax.Array, places: Sequence[tuple], shapes: Sequence[Shape]
+    arrays: Sequence[jax.Array], values: jax.Array, strips: Sequence[Sequence[tuple[tuple, Shape]]]
 ) -> list[jax.Array]:
-    """`paste` of strips whose cells follow each other in `values`, (..., n, cells)."""
-    return pasted.bind(_as_array(places), *arrays, values, groups=(tuple(shapes),))
+    """`paste` of other strips into each of the arrays.
+
+    Args:
+        arrays: as of `paste`.
+        values: (..., cells) of all strips, one after the other.
+        strips: (place, shape) of each of an array's strips, for each array.
+    """
+    places = [place for of_array in strips for place, _ in of_array]
+    group = tuple((k, tuple(shape)) for k, of_array in enumerate(strips) for _, shape in of_array)
+    return pasted.bind(_as_array(places), *arrays, values, groups=(group,))
 
 
-def read_cells(
-    arrays: Sequence[jax.Array], places: Sequence[tuple], shapes: Sequence[Shape]
-) -> tuple[list[jax.Array], jax.Array]:
-    """`read` whose strips follow each other in one array (..., n, cells)."""
-    *found, values = strips_read.bind(_as_array(places), *arrays, groups=(tuple(shapes),))
-    return found, values
+def read_cells(arrays: Sequence[jax.Array], strips: Sequence[tuple[tuple, Shape]]) -> tuple[list[jax.Array], jax.Array]:
+    """`read` whose strips, (place, shape) of each, follow each other in one array (..., n, cells)."""
+    n, group = len(arrays), tuple((k, tuple(shape)) for k in range(len(arrays)) for _, shape in strips)
+    *found, values = strips_read.bind(_as_array([place for place, _ in strips] * n), *arrays, groups=(group,))
+    return found, values.reshape(*values.shape[:-1], n, -1)
 
 
 def _write(primitive, arrays, strips, places):
-    flat = [x.reshape(*x.shape[:-2], -1) for x in strips]
-    return primitive.bind(_as_array(places), *arrays, *flat, groups=tuple((x.shape[-2:],) for x in strips))
+    flat = [x.reshape(*x.shape[:-3], -1) for x in strips]
+    groups = _stacks(len(arrays), [x.shape[-2:] for x in strips])
+    return primitive.bind(_repeated(places, len(arrays)), *arrays, *flat, groups=groups)
 
 
 def _take(primitive, arrays, places, shapes):
-    found = primitive.bind(_as_array(places), *arrays, groups=tuple((tuple(shape),) for shape in shapes))
-    strips = found[len(arrays) :]
-    return found[: len(arrays)], [x.reshape(*x.shape[:-1], *shape) for x, shape in zip(strips, shapes, strict=True)]
+    n = len(arrays)
+    found = primitive.bind(_repeated(places, n), *arrays, groups=_stacks(n, shapes))
+    return found[:n], [x.reshape(*x.shape[:-1], n, *s) for x, s in zip(found[n:], shapes, strict=True)]
+
+
+def _stacks(n, shapes):
+    """For each place a group, with a strip of this shape of each of n arrays."""
+    return tuple(tuple((k, tuple(shape)) for k in range(n)) for shape in shapes)
+
+
+def _repeated(places, n):
+    """The places, each n times."""
+    return _as_array([place for place in places for _ in range(n)])
 
 
 def _as_array(places):
@@ -97,83 +115,78 @@ def _as_array(places):
     return jnp.stack([jnp.stack([jnp.asarray(n, jnp.int32) for n in place]) for place in places])
 
 
-# -- strips: what is fixed are the places (n, 2), and a group is the shapes of its strips ------------------------------
-
-
-def _starts(places, k, ndim):
-    return (*[jnp.int32(0)] * (ndim - 2), places[k, 0], places[k, 1])
+# -- strips: what is fixed are the places (n, 2). A group is (number of the array, shape) of each of its strips; their
+# cells follow each other in its values (..., cells).
 
 
 def _pieces(groups):
-    """(number of the group, first cell in its values, shape) of each strip."""
-    for number, shapes in enumerate(groups):
+    """(number of the group, number of the array, first cell in the group's values, shape) of each strip."""
+    for number, group in enumerate(groups):
         first = 0
-        for shape in shapes:
-            yield number, first, shape
-            first += shape[0] * shape[1]
+        for array, shape in group:
+            yield number, array, first, shape
+            first += math.prod(shape)
 
 
 def _strip_of(values, first, shape):
-    """The stack (..., n, rows, columns) in values (..., n, cells)."""
-    return values[..., first : first + shape[0] * shape[1]].reshape(*values.shape[:-1], *shape)
+    return values[..., first : first + math.prod(shape)].reshape(*values.shape[:-1], *shape)
 
 
-def _pairs(arrays, strips):
-    """Each array with its strip."""
-    return zip(arrays, jnp.moveaxis(strips, -3, 0), strict=True)
+def _start(places, k, x):
+    return (*[jnp.int32(0)] * (x.ndim - 2), places[k, 0], places[k, 1])
 
 
-def _sliced(arrays, places, k, shape):
-    """The strips at place number k."""
-    strips = [jax.lax.dynamic_slice(a, _starts(places, k, a.ndim), (*a.shape[:-2], *shape)) for a in arrays]
-    return jnp.stack(strips, axis=-3)
+def _sliced(x, places, k, shape):
+    """The strip at place number k."""
+    return jax.lax.dynamic_slice(x, _start(places, k, x), (*x.shape[:-2], *shape))
 
 
-def _put(arrays, strips, places, k):
-    return [jax.lax.dynamic_update_slice(a, x, _starts(places, k, a.ndim)) for a, x in _pairs(arrays, strips)]
+def _put(x, strip, places, k):
+    return jax.lax.dynamic_update_slice(x, strip, _start(places, k, x))
 
 
 def _joined(strips, groups):
-    """The values (..., n, cells) of each group, of its strips (..., n, rows, columns)."""
+    """The values (..., cells) of each group, of its strips (..., rows, columns)."""
     flat = iter([x.reshape(*x.shape[:-2], -1) for x in strips])
-    return [jnp.concatenate(list(itertools.islice(flat, len(shapes))), -1) for shapes in groups]
+    return [jnp.concatenate(list(itertools.islice(flat, len(group))), -1) for group in groups]
 
 
 def _paste_plainly(places, *operands, groups):
-    arrays, values = operands[: -len(groups)], operands[-len(groups) :]
-    for k, (number, first, shape) in enumerate(_pieces(groups)):
-        arrays = _put(arrays, _strip_of(values[number], first, shape), places, k)
+    arrays, values = list(operands[: -len(groups)]), operands[-len(groups) :]
+    for k, (number, n, first, shape) in enumerate(_pieces(groups)):
+        arrays[n] = _put(arrays[n], _strip_of(values[number], first, shape), places, k)
     return arrays
 
 
 def _add_plainly(places, *operands, groups):
-    arrays, values = operands[: -len(groups)], operands[-len(groups) :]
-    for k, (number, first, shape) in enumerate(_pieces(groups)):
-        sums = _strip_of(values[number], first, shape) + _sliced(arrays, places, k, shape)
-        arrays = _put(arrays, sums, places, k)
+    arrays, values = list(operands[: -len(groups)]), operands[-len(groups) :]
+    for k, (number, n, first, shape) in enumerate(_pieces(groups)):
+        sums = _strip_of(values[number], first, shape) + _sliced(arrays[n], places, k, shape)
+        arrays[n] = _put(arrays[n], sums, places, k)
     return arrays
 
 
 def _cut_plainly(places, *arrays, groups):
-    strips = []
-    for k, (_, _, shape) in reversed(list(enumerate(_pieces(groups)))):
-        strips[:0] = [_sliced(arrays, places, k, shape)]
-        arrays = _put(arrays, jnp.zeros_like(strips[0]), places, k)
+    arrays, strips = list(arrays), []
+    for k, (_, n, _, shape) in reversed(list(enumerate(_pieces(groups)))):
+        strips.insert(0, _sliced(arrays[n], places, k, shape))
+        arrays[n] = _put(arrays[n], jnp.zeros_like(strips[0]), places, k)
     return [*arrays, *_joined(strips, groups)]
 
 
 def _read_plainly(places, *arrays, groups):
-    strips = [_sliced(arrays, places, k, shape) for k, (_, _, shape) in enumerate(_pieces(groups))]
+    strips = [_sliced(arrays[n], places, k, shape) for k, (_, n, _, shape) in enumerate(_pieces(groups))]
     values = _joined(strips, groups)
     return jax.lax.optimization_barrier([*arrays, *values])  # else XLA copies an array that is overwritten afterwards
 
 
 def _plan_of_strips(groups):
-    return [n for number, first, shape in _pieces(groups) for n in numbers(StripOfStack(number, first, *shape))]
+    strips = (StripOfArray(array, number, first, *shape) for number, array, first, shape in _pieces(groups))
+    return [n for strip in strips for n in numbers(strip)]
 
 
 _pair = functools.partial(
-    declare_pair, value_shape=lambda shapes: (sum(math.prod(shape) for shape in shapes),), plan=_plan_of_strips
+    declare_pair, value_shape=lambda group: (sum(math.prod(shape) for _, shape in group),), plan=_plan_of_strips
 )
 pasted, cut_out = _pair(("paste", "cut"), (_paste_plainly, _cut_plainly), (PASTE, CUT))
 strips_added, strips_read = _pair(("add_strips", "read_strips"), (_add_plainly, _read_plainly), (ADD, READ))
