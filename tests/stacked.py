@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from swmodel.parallel.serial import OneTileCommunicator
+from swmodel.parallel import OneTileCommunicator
 
 MESH = ("y", "x")
 

@@ -10,7 +10,7 @@ from ..config.assembly import MOST_RECORDS, tiles, time_step, unstable
 from ..config.scenario import PRODUCTS, bytes_of_outputs
 from ..config.sections import is_evaluated_whole
 from ..errors import ConfigError
-from ..parallel.serial import OneTileCommunicator
+from ..parallel import OneTileCommunicator
 from ..runtime import launch, memory
 from ..runtime.paths import check_apart, expanded
 from ..stepping.stability import largest_time_step, limits

@@ -22,10 +22,9 @@ from ..config.studies import steps_of
 from ..errors import ConfigError, SwmodelError
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
-from ..parallel import SerialCommunicator
+from ..parallel import OneTileCommunicator, SerialCommunicator
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import TileError
-from ..parallel.serial import OneTileCommunicator
 from ..performance.planning import Gradient, Plan, Row, Subject
 from ..performance.prediction import Link, Machine, measure_compute, signature
 from ..performance.timing import OneOfMany, Program, with_rounds

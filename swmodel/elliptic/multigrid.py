@@ -27,8 +27,8 @@ import numpy as np
 
 from ..fields.state import pytree, replace, static
 from ..grids.geometry import safe_inverse
+from ..parallel import SerialCommunicator
 from ..parallel.halo import Sides, exchange
-from ..parallel.serial import SerialCommunicator
 from .krylov import Preconditioner
 from .operator import Coefficients, Domain, Stencil, fluxes, materialized, widened
 

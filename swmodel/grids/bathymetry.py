@@ -36,8 +36,8 @@ import numpy as np
 from ..defaults import GRAVITY
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Number
+from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator
-from ..parallel.serial import SerialCommunicator
 from .axes import Gridded, is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation
 from .grid import Grid

@@ -12,9 +12,9 @@ import dataclasses
 import numpy as np
 
 from ..errors import ConfigError
+from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Tile
-from ..parallel.serial import SerialCommunicator
 from .grid import Grid
 from .windows import Blocks, GridValues, grid_values
 

@@ -29,8 +29,8 @@ from ..fields.parts import snake_case
 from ..fields.state import State, replace
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
+from ..parallel import LoneTile
 from ..parallel.communicator import Communicator
-from ..parallel.serial import LoneTile
 from ..parallel.traffic import Traffic, traffic
 from ..runtime.compilation import jit
 from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, TimeStepper

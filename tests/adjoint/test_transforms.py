@@ -13,8 +13,7 @@ from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitFaults, UnitSources
 from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Correlated, Positive, joined
 from swmodel.errors import ConfigError
-from swmodel.parallel import Decomposition, make_communicator
-from swmodel.parallel.serial import OneTileCommunicator
+from swmodel.parallel import Decomposition, OneTileCommunicator, make_communicator
 from swmodel.sources.fault import AzimuthalEqualArea
 
 NX, NY = 18, 15

@@ -21,8 +21,7 @@ from swmodel.forcing.file_records import StressRecords
 from swmodel.grids.regrid import read_field_onto
 from swmodel.grids.remapping import Remapping
 from swmodel.observed.series_files import read_series
-from swmodel.parallel import make_communicator
-from swmodel.parallel.serial import OneTileCommunicator
+from swmodel.parallel import OneTileCommunicator, make_communicator
 from swmodel.postprocess.files import open_output, seconds, stamp, start_of
 from tests.gridded import write_axes
 from tests.selection import later, now

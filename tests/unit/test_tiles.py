@@ -24,8 +24,8 @@ from swmodel.grids.water import bodies, label_bodies
 from swmodel.grids.windows import Formula, GridRecords, GridValues, Stored, TileRecords
 from swmodel.models.ensemble import _same
 from swmodel.output.zarr_store import ZarrStore
+from swmodel.parallel import OneTileCommunicator
 from swmodel.parallel.decomposition import Decomposition
-from swmodel.parallel.serial import OneTileCommunicator
 from swmodel.performance.timing import Program
 from swmodel.stepping.stability import limits
 from tests.gridded import write_axes
