@@ -20,7 +20,7 @@ from pathlib import Path
 from harness import HERE, ROOT, Bench, NotMeasured
 
 from swmodel.performance.prediction import last_cache
-from swmodel.runtime.version import git_commit, versions
+from swmodel.runtime.packages import git_commit, versions
 
 ORDER = ("step", "ranks", "communication", "prediction", "gpu")  # others follow, in the order of their names
 

@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
 
-from swmodel.runtime.version import VERSION  # noqa: E402
+from swmodel.runtime.packages import VERSION  # noqa: E402
 
 project = "swmodel"
 author = "swmodel developers"

@@ -11,7 +11,7 @@ The same script runs on many ranks: `mpirun -n 4 python script.py`. Names are lo
 
 import os
 
-from .runtime.lazy import loaded_when_used
+from .runtime.packages import loaded_when_used
 
 # HDF5 reads this variable when it is loaded. Files can then be opened while a run is writing them.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
@@ -84,7 +84,7 @@ _HOMES = {
     "nests.members": ("family_of_members",),
     "nests.nest": ("Nest",),
     "output.products.base": ("Product",),
-    "runtime.version": ("VERSION", "__version__"),
+    "runtime.packages": ("VERSION", "__version__"),
     "simulation.nested": ("NestedSimulation",),
     "simulation.simulation": ("Simulation",),
     "sources.motion": ("BottomMotion",),

@@ -6,7 +6,7 @@ J, gradient = problem.value_and_gradient()
 Names are loaded when they are first used: a run whose experiment has a section [adjoint] needs few of them.
 """
 
-from ..runtime.lazy import loaded_when_used
+from ..runtime.packages import loaded_when_used
 
 _HOMES = {
     "assimilation.assimilation": ("Rules",),

@@ -7,7 +7,7 @@ import typer
 from .. import postprocess
 from ..output import KINDS
 from ..runtime.launch import solve_in_one_thread
-from ..runtime.version import VERSION
+from ..runtime.packages import VERSION
 from . import files, options
 from .files import copy_experiment, open_page, report_files
 from .options import command, input_path, output_path, path_option

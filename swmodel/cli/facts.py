@@ -20,7 +20,7 @@ from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..observed.folder import read_folder
 from ..parallel.decomposition import Decomposition
-from ..runtime.version import VERSION, git_commit
+from ..runtime.packages import VERSION, git_commit
 from ..simulation.progress import duration
 from ..stepping.stability import Limit
 

@@ -18,9 +18,9 @@ from ..fields.parameters import quantity_of_option
 from ..grids.observed_tables import ENDS
 from ..observed.folder import read_folder
 from ..output import replacing
+from ..runtime.packages import VERSION
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
-from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, files, logs
 from .options import Forecast, Hazard

@@ -19,9 +19,9 @@ from ..config.studies import section_of
 from ..errors import ConfigError, DataError
 from ..output.fingerprint import describe, differences
 from ..runtime import memory
+from ..runtime.packages import VERSION
 from ..runtime.paths import check_apart, expanded
 from ..runtime.signals import PROCESS
-from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, logs, starting
 from .options import Computing, Green

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..runtime import launch, memory
 from ..runtime.launchers import crowding, cuda_aware, loaded_mpi, placement
-from ..runtime.version import versions
+from ..runtime.packages import versions
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -28,7 +28,7 @@ from ..config.observed import Observed, check_withheld, misfit_to, observed
 from ..config.reading import Section as SectionOfFile
 from ..config.studies import section_of, steps_of, transformed_of
 from ..errors import ConfigError
-from ..fields.methods import code_of
+from ..fields.parts import code_of
 from ..models.shallow_water import ShallowWater
 from ..output import remove_figures
 from ..output.fingerprint import describe

@@ -19,9 +19,9 @@ from ..output.resuming import opened
 from ..output.zarr_store import ZarrStore
 from ..runtime import launch, memory
 from ..runtime.launchers import binding_warning
+from ..runtime.packages import versions
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
-from ..runtime.version import versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from ..stepping.stability import largest_time_step, limits
 from . import facts, logs, starting

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import EXIT_ERROR, EXIT_OK, ConfigError
 from ..postprocess.pages.frame import Markup, Section, as_figure, as_image, as_table, filled, joined, markup
 from ..runtime import launch
-from ..runtime.version import VERSION
+from ..runtime.packages import VERSION
 from ..verification.case import draw
 from ..verification.suite import Scores, list_cases, print_table, print_values, select, shown, summary, verify
 

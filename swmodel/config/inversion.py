@@ -42,10 +42,10 @@ import numpy as np
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
 from ..errors import nearest
-from ..fields.methods import is_shipped
 from ..fields.state import unchecked
 from ..models.shallow_water import ShallowWater
 from ..output.products.gauges import depth_at
+from ..runtime.packages import is_shipped
 from .adjoint import Memory, known_controls
 from .observations import Observations, observation_mistakes
 from .parts import PartSection, Shipped, section_about, sections_of

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 
 from ..errors import ConfigError
 from ..fields.field import Field, Scalar, Value
-from ..fields.methods import at
+from ..fields.methods import Result, wrong_h
 from ..fields.parameters import Flag, Sides, declared, parameter
 from ..fields.parts import numbers_of
 from ..fields.state import pytree, replace, replaced
@@ -98,7 +98,7 @@ class OpenBoundary(TiledPart):
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
 
     kind = "boundary"
-    results = {"outflow": at("h", "the velocity out of the domain")}
+    results = {"outflow": Result("the velocity out of the domain, a Field at h or a number", wrong_h)}
     closes_volume: ClassVar[bool] = False
     reads_along: ClassVar[bool] = False
     memory: ClassVar[tuple[Variable, ...]] = ()

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from ..fields.field import AbstractField, Axis, Scalar, pointwise
-from ..fields.methods import Named
+from ..fields.parts import Named
 
 __all__ = [
     "Limiter",

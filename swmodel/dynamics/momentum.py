@@ -27,8 +27,8 @@ import numpy as np
 
 from ..defaults import EARTH_ROTATION
 from ..fields.field import AbstractField, east, mean_x, mean_xy, mean_y, north, south, west
-from ..fields.methods import Named
 from ..fields.parameters import parameter
+from ..fields.parts import Named
 from ..fields.state import pytree
 from ..grids.grid import Grid
 

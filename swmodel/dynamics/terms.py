@@ -19,7 +19,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from ..fields.field import AbstractField, Field, Scalar, Value
-from ..fields.methods import a_pair, a_rate, at
+from ..fields.methods import Result, a_pair, a_rate, wrong_h
 from ..fields.parameters import Number
 from ..fields.parts import ModelPart, numbers_of, positions_of
 from ..fields.state import State, pytree, replace, replaced
@@ -377,7 +377,7 @@ class Term(TiledPart):
     """
 
     kind = "dissipation"
-    results = {"__call__": a_pair, "continuity": at("h", "d eta/dt"), "rates": a_rate}
+    results = {"__call__": a_pair, "continuity": Result("d eta/dt, a Field at h or a number", wrong_h), "rates": a_rate}
     nonlinear: ClassVar[bool] = False
     has_pressure: ClassVar[bool] = False
     follows_pressure: ClassVar[bool] = False

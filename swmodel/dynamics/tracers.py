@@ -59,9 +59,8 @@ from ..fields.field import (
     south,
     west,
 )
-from ..fields.methods import Named
 from ..fields.parameters import Part, Text, declared, parameter, refuse
-from ..fields.parts import numbers_of, which_layer
+from ..fields.parts import Named, numbers_of, which_layer
 from ..fields.state import RESERVED, pytree, replace, replaced
 from ..fields.variables import VARIABLES, Variable
 from ..grids.geometry import Geometry

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..fields.field import AbstractField, Value
-from ..fields.methods import a_rate, at
+from ..fields.methods import Result, a_rate, wrong_h
 from ..fields.state import State, as_tile_field, static
 from ..fields.variables import Variable, in_layers
 from .clock import Time
@@ -69,7 +69,7 @@ class Transported(TiledPart):
 
     kind = "tracer"
     layer = None
-    results = {"rate": at("h", "d value/dt"), "time_step_rate": a_rate}
+    results = {"rate": Result("d value/dt, a Field at h or a number", wrong_h), "time_step_rate": a_rate}
     uses_time = False
     initial = 0.0
 

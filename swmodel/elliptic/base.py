@@ -21,8 +21,9 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
-from ..fields.methods import Named, Result
+from ..fields.methods import Result
 from ..fields.parameters import Number, shown
+from ..fields.parts import Named
 from ..fields.state import pytree
 from ..parallel.halo import SIDES
 from ..runtime.compilation import jit

@@ -6,72 +6,26 @@
 A base class gives in `results` what its methods return. `name_mistakes` replaces the methods that a class from outside
 this package has in place of those of its base classes, once, when the class is defined. They are called while programs
 are traced, so that steps take no longer.
-
-Digests of the source of classes from outside this package, by which a restart compares the code of its run.
 """
 
-import ast
 import dataclasses
 import functools
-import hashlib
 import inspect
 import math
 import numbers
-import sys
-import textwrap
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError, suggestion
+from ..runtime.packages import is_shipped
 from .field import AbstractField, FieldError
 from .parameters import shown
-
-PACKAGE = __name__.partition(".")[0]
-
-
-def is_shipped(cls: type) -> bool:
-    """Whether a class is of this package."""
-    return cls.__module__.partition(".")[0] == PACKAGE
-
-
-@functools.cache
-def code_of(cls: type) -> str:
-    """A digest of the source of a class when this function is first called; "" for this package and without a source.
-
-    Comments and layout do not count. The digest covers the module and those modules of its folder that it uses; in a
-    script or a notebook it covers the class alone.
-    """
-    if is_shipped(cls):
-        return ""
-    try:
-        module = sys.modules[cls.__module__]
-        parts = [cls] if cls.__module__ == "__main__" else list(_modules_of(module))
-        texts = [ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(part)))) for part in parts]
-    except (KeyError, OSError, TypeError, AttributeError, SyntaxError):  # there is no source
-        return ""
-    return hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:16]
-
-
-def _modules_of(module: ModuleType) -> Iterator[ModuleType]:
-    """A module, and the modules of its folder that it uses, directly or through one another."""
-    waiting, seen, folder = [module], {module.__name__}, Path(str(module.__file__)).parent
-    while waiting:
-        yield (one := waiting.pop())
-        for value in vars(one).values():
-            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-            other = sys.modules.get(name) if isinstance(name, str) and name not in seen else None
-            file = getattr(other, "__file__", None)
-            if other is not None and file and Path(file).parent == folder:
-                seen.add(other.__name__)
-                waiting.append(other)
-
 
 TRACED = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
@@ -87,21 +41,6 @@ class Result:
 
     wanted: str
     wrong: Callable[[Any, tuple], str | None]
-
-
-class Named:
-    """A base class of parts: the methods of classes of the user that derive from it name their mistakes.
-
-    Attributes:
-        results: {method: its Result}, for the methods that a derived class defines.
-    """
-
-    results: ClassVar[Mapping[str, Result]] = {}
-
-    def __init_subclass__(cls, **options: object):
-        super().__init_subclass__(**options)
-        if not is_shipped(cls):
-            name_mistakes(cls)
 
 
 def name_mistakes(cls: type) -> None:
@@ -246,10 +185,9 @@ def _not_at(position, value):
     return "complex numbers" if jnp.iscomplexobj(getattr(value, "data", 0.0)) else None
 
 
-def at(position: str, what: str) -> Result:
-    """A Field at a position of the C-grid, or a number."""
-    wanted = f"{what}, a Field at {position} or a number"
-    return Result(wanted, lambda value, arguments: _not_at(position, value))
+def wrong_h(value: object, arguments: tuple) -> str | None:
+    """What a value is, in words, if it is neither a Field at h nor a number."""
+    return _not_at("h", value)
 
 
 def _no_pair(value):

@@ -11,22 +11,43 @@ fields are leaves. The declaration gives the parameter's position on the C-grid,
 experiment files, the names and units of controls, and the halos of compiled programs follow from it.
 """
 
+import ast
 import dataclasses
 import functools
+import hashlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 
 from ..errors import ConfigError
-from .methods import Named, code_of, is_shipped
+from ..runtime.packages import is_shipped
+from .methods import Result, name_mistakes
 from .parameters import Number, check_fields, declared, parameter
 from .state import is_pytree, pytree, static
 
 T = TypeVar("T")
+
+
+class Named:
+    """A base class of parts: the methods of classes of the user that derive from it name their mistakes.
+
+    Attributes:
+        results: {method: its Result}, for the methods that a derived class defines.
+    """
+
+    results: ClassVar[Mapping[str, Result]] = {}
+
+    def __init_subclass__(cls, **options: object):
+        super().__init_subclass__(**options)
+        if not is_shipped(cls):
+            name_mistakes(cls)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, parameter, declared, dataclasses.field))
@@ -102,6 +123,38 @@ def as_pytree(cls: type) -> type:
         )
     code_of(cls)  # before its file can be edited
     return _registered(cls)
+
+
+@functools.cache
+def code_of(cls: type) -> str:
+    """A digest of the source of a class when this function is first called; "" for this package and without a source.
+
+    Comments and layout do not count. The digest covers the module and those modules of its folder that it uses; in a
+    script or a notebook it covers the class alone.
+    """
+    if is_shipped(cls):
+        return ""
+    try:
+        module = sys.modules[cls.__module__]
+        parts = [cls] if cls.__module__ == "__main__" else list(_modules_of(module))
+        texts = [ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(part)))) for part in parts]
+    except (KeyError, OSError, TypeError, AttributeError, SyntaxError):  # there is no source
+        return ""
+    return hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:16]
+
+
+def _modules_of(module: ModuleType) -> Iterator[ModuleType]:
+    """A module, and the modules of its folder that it uses, directly or through one another."""
+    waiting, seen, folder = [module], {module.__name__}, Path(str(module.__file__)).parent
+    while waiting:
+        yield (one := waiting.pop())
+        for value in vars(one).values():
+            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            other = sys.modules.get(name) if isinstance(name, str) and name not in seen else None
+            file = getattr(other, "__file__", None)
+            if other is not None and file and Path(file).parent == folder:
+                seen.add(other.__name__)
+                waiting.append(other)
 
 
 def _registered(cls):

@@ -28,7 +28,6 @@ from ..dynamics.transported import Transported
 from ..dynamics.wetting import WettingDrying
 from ..errors import ConfigError, SwmodelError
 from ..fields.field import Value
-from ..fields.methods import is_shipped
 from ..fields.parts import as_pytree, numbers_of, positions_of
 from ..fields.state import pytree
 from ..grids.grid import CartesianGrid, Grid, SphericalGrid
@@ -37,6 +36,7 @@ from ..grids.water import cell_at, nearest_water
 from ..grids.windows import GridValues, grid_values
 from ..models.parts import named, one_or_more
 from ..models.shallow_water import ShallowWater
+from ..runtime.packages import is_shipped
 from ..stepping.explicit import SSPRK3
 from ..stepping.forward_backward import ForwardBackward
 from .nest import Nest, Place

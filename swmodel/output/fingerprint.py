@@ -31,8 +31,7 @@ import numpy as np
 from ..dynamics.clock import Moments
 from ..dynamics.domain import Model
 from ..dynamics.system import declared_fields
-from ..fields.methods import Named, code_of
-from ..fields.parts import name_of
+from ..fields.parts import Named, code_of, name_of
 
 GROUPS = ("coast", "depth", "precision", "physics")  # "physics" holds all entries outside the other groups
 ROUNDING = 4e-6  # relative; closer values count as equal: 20 bits, and the rounding of float64 to float32

@@ -28,7 +28,7 @@ from ..grids.regrid import Date
 from ..models.ensemble import Ensemble
 from ..models.parts import nodal_latitude, tides_of
 from ..models.shallow_water import ShallowWater
-from ..runtime.version import VERSION, git_commit
+from ..runtime.packages import VERSION, git_commit
 from .fingerprint import describe
 
 if TYPE_CHECKING:

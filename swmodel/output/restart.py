@@ -23,8 +23,8 @@ from ..grids.grid import Grid
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..parallel.decomposition import row_blocks
+from ..runtime.packages import VERSION
 from ..runtime.signals import LOCK
-from ..runtime.version import VERSION
 from . import replacing
 from .metadata import Attribute, describe_grid
 from .products.base import ProductOutput

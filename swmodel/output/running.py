@@ -18,9 +18,9 @@ import netCDF4
 import numpy as np
 
 from ..errors import DataError
+from ..runtime.packages import VERSION
 from ..runtime.paths import check_apart, remove, same_file, take_place
 from ..runtime.signals import LOCK
-from ..runtime.version import VERSION
 from . import Claim, ReplacedFile, claim, earlier, is_store, metadata, remove_figures
 from .fingerprint import fingerprint
 from .metadata import Attribute, run_attributes

@@ -23,7 +23,7 @@ cli          `plot`, which chooses among them by the content of the files
 from typing import Any
 
 from ..errors import PlotError
-from ..runtime.lazy import loaded_when_used
+from ..runtime.packages import loaded_when_used
 
 _HOMES = {
     "cli": ("KINDS", "plot"),

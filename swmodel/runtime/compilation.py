@@ -25,7 +25,7 @@ Ranks of a host need the same programs at about the same time. One of them compi
 with its process, and the others wait for the entry. A rank that has waited for PATIENCE compiles the program itself.
 A rank one of whose threads compiles a program leaves the next one to other ranks for a while (COURTESY).
 
-Where a release of JAX lacks the private names that this needs (private.py), nothing is kept.
+Where a release of JAX lacks the private names that this needs (packages.py), nothing is kept.
 """
 
 import collections
@@ -45,7 +45,7 @@ import jaxlib
 
 from . import cache
 from .launchers import launched_ranks, threads_per_rank
-from .private import compilation_cache
+from .packages import compilation_cache
 
 OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
     "cpu": {"xla_cpu_use_fusion_emitters": False},

@@ -35,7 +35,7 @@ from .launchers import (
     usable_gpus,
 )
 from .memory import use_one_arena
-from .private import backends_are_initialized
+from .packages import backends_are_initialized
 from .signals import PROCESS
 
 STARTING = 5.0  # [s] that MPI may take to start, after a signal

@@ -26,13 +26,13 @@ from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.clock import Time
 from ..errors import BlowUp, ConfigError, Interrupted, SwmodelError
 from ..fields.field import Value
-from ..fields.methods import is_shipped
 from ..fields.parts import name_of
 from ..fields.state import replace
 from ..models.ensemble import Ensemble
 from ..output.products.base import Watcher
 from ..output.running import Run
 from ..runtime.compilation import jit
+from ..runtime.packages import is_shipped
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalMonitor
 from ..stepping.implicit import Implicit
 from .program import Carry, Health, advance, invalid_cells, start_carry

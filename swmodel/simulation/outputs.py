@@ -17,7 +17,6 @@ import numpy as np
 
 from ..diagnostics.spectra import Spectra
 from ..errors import ConfigError
-from ..fields.methods import is_shipped
 from ..fields.parameters import (
     Choice,
     FileName,
@@ -42,6 +41,7 @@ from ..output.running import RestartOutput, ZarrRestartOutput
 from ..output.schedule import AbstractSimulation
 from ..output.zarr_fields import ZarrFieldOutput
 from ..runtime import memory
+from ..runtime.packages import is_shipped
 from .program import read_once
 
 

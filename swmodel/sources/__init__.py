@@ -1,6 +1,6 @@
 """Tsunami sources: faults, the motion of the sea floor, and tables of published faults."""
 
-from ..runtime.lazy import loaded_when_used
+from ..runtime.packages import loaded_when_used
 
 _HOMES = {
     "fault": ("Fault", "Source"),

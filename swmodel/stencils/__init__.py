@@ -17,7 +17,7 @@ printed, with the names of fields and the lines of Python that they come from (e
 docs/developers/loops.md).
 """
 
-from ..runtime.lazy import loaded_when_used
+from ..runtime.packages import loaded_when_used
 
 _HOMES = {
     "graph": ("Unsupported",),

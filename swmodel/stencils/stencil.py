@@ -18,7 +18,7 @@ from jax.extend.core import Primitive, Var
 from jax.interpreters import ad, batching, mlir
 
 from ..fields.field import HaloError
-from ..runtime.private import partial_evaluation
+from ..runtime.packages import partial_evaluation
 from .compiled import compiled_loop
 from .derivatives import tangent, transpose
 from .expressions import Layout, Strips

@@ -219,7 +219,7 @@ def test_functions_have_at_most_forty_lines_of_code():
 # -- private names -----------------------------------------------------------------------------------------------------
 
 PRIVATE = re.compile(r"\b(jax|jaxlib|mpi4jax|mpi4py|pydantic|typer|xarray)\._(?!_)\w+|jax\.interpreters\.partial_eval")
-HOMES = {"jax": "runtime/private.py", "mpi4jax": "parallel/mpi.py"}
+HOMES = {"jax": "runtime/packages.py", "mpi4jax": "parallel/mpi.py"}
 
 
 def test_private_names_of_a_package_are_in_one_file():

@@ -33,8 +33,7 @@ from swmodel.dynamics.terms import Term
 from swmodel.dynamics.tracers import AdvectionScheme
 from swmodel.errors import ConfigError
 from swmodel.fields.field import HaloError
-from swmodel.fields.methods import code_of
-from swmodel.fields.parts import control_names, shipped_parts, snake_case, units_of
+from swmodel.fields.parts import code_of, control_names, shipped_parts, snake_case, units_of
 from swmodel.output.fingerprint import describe, differences, fingerprint
 from swmodel.output.products.base import Product
 from swmodel.stepping.explicit import TimeStepper

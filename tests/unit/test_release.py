@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swmodel.runtime.version import VERSION
+from swmodel.runtime.packages import VERSION
 
 pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
 ROOT = Path(__file__).resolve().parents[2]

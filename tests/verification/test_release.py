@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swmodel.runtime.version import VERSION
+from swmodel.runtime.packages import VERSION
 
 pytestmark = pytest.mark.verify
 

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from ...errors import ConfigError
 from ...fields.field import Field, difference_x, difference_y, mean_xy
-from ...fields.methods import Named
+from ...fields.parts import Named
 from ...fields.state import State, pytree, static
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater

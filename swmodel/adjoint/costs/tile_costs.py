@@ -18,9 +18,10 @@ import jax.numpy as jnp
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
-from ...fields.methods import Result, a_number, is_shipped, like_argument
+from ...fields.methods import Result, a_number, like_argument
 from ...fields.parts import ModelPart, name_of
 from ...fields.state import State, pytree, static
+from ...runtime.packages import is_shipped
 
 
 class Cost(ModelPart, abc.ABC):

@@ -24,9 +24,9 @@ from ...dynamics.clock import Time
 from ...dynamics.layer import LayerFlow
 from ...dynamics.system import System
 from ...fields.field import mean_x, mean_xy, mean_y
-from ...fields.methods import Result, code_of
+from ...fields.methods import Result
 from ...fields.parameters import DERIVED, parameter
-from ...fields.parts import ModelPart, as_pytree, name_of, snake_case
+from ...fields.parts import ModelPart, as_pytree, code_of, name_of, snake_case
 from ...fields.state import State, pytree, static
 from ...fields.variables import VARIABLES, Variable
 from ...parallel.communicator import Communicator
