@@ -189,3 +189,30 @@ def as_product(value: object) -> str:
     match = re.fullmatch(r"\s*([+-]?[\d.]+(?:e[+-]?\d+)?)\s*([a-zA-Z]+?)s?\s*", value if isinstance(value, str) else "")
     names = [name for name in CONSTANTS if match is not None and name.startswith(match[2]) and match[2] != "m"]
     return f", as {match[1]} * sw.units.{names[0]}" if match is not None and names else ""
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the units that people would use: "2 h 05 min", "5 min", "3.2 years"."""
+    seconds = max(float(seconds), 0.0)
+    if seconds < minute:
+        return f"{round(seconds, 1):g} s" if seconds >= 10 else f"{seconds:.2g} s"
+    for limit, large, small in ((hour, "min", "s"), (2 * day, "h", "min")):
+        if seconds < limit:
+            unit = minute if large == "min" else hour
+            whole, rest = divmod(round(seconds / unit * 60), 60)
+            return f"{whole} {large}" + (f" {rest:02d} {small}" if rest else "")
+    return (
+        f"{_short(seconds / day)} days" if seconds < year else f"{_short(seconds / year)} year{'s' * (seconds != year)}"
+    )
+
+
+def _short(value):
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def rounded(value: float) -> str:
+    """Three digits of a number, or two and zeros if it is large."""
+    return f"{value:.3g}" if value < 1000 else f"{float(f'{value:.2g}'):.0f}"

@@ -151,7 +151,7 @@ def command(capsys, untimed):
     `command.ok(ARGUMENTS)` requires the status 0: (stdout, stderr). `command.refused(ARGUMENTS)` requires the status 2,
     or that of status=: stderr in one line.
     """
-    from swmodel.cli import main
+    from swmodel.__main__ import main
 
     before = jax.config.jax_enable_x64
 

@@ -25,7 +25,7 @@ def make_bank(bench):
     out, log, more = bench.folder / "forecast", bench.folder / "forecast.log", []
     for name, (x, y) in MORE.items():
         more += ["--set", f"output.gauges.positions.{name}=[{x},{y}]"]
-    main, file = "from swmodel.cli import main; main()", str(EXPERIMENT / "forecast.toml")
+    main, file = "from swmodel.__main__ import main; main()", str(EXPERIMENT / "forecast.toml")
     command = [sys.executable, "-c", main, "green", file, "--overwrite", "--output", str(out), *more]
     begun, before = time.monotonic(), processor_time()
     with open(log, "w") as output:

@@ -39,7 +39,7 @@ def invert(bench, records):
     command = [
         sys.executable,
         "-c",
-        "from swmodel.cli import main; main()",
+        "from swmodel.__main__ import main; main()",
         "invert",
         "--overwrite",
         "--withhold",

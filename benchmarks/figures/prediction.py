@@ -66,7 +66,7 @@ def measure(bench):
 
 def check(bench, file, ranks):
     """The time of a step [s] that `swmodel check` predicts."""
-    program = [sys.executable, "-c", "from swmodel.cli import main; main()", "check", file, "--ranks", ranks]
+    program = [sys.executable, "-c", "from swmodel.__main__ import main; main()", "check", file, "--ranks", ranks]
     environment = {**bench.environment(), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(list(map(str, program)), capture_output=True, text=True, env=environment)
     found = re.search(r"about (\S+) ms a step", done.stdout)

@@ -27,7 +27,7 @@ from ..output.metadata import references
 from ..output.studies import write_sensitivities
 from ..runtime import memory
 from ..runtime.paths import check_apart
-from ..simulation.progress import duration
+from ..units import duration
 from . import facts, logs, starting
 from .facts import columns
 from .options import Sensitivity

@@ -32,10 +32,10 @@ from ..parallel import SerialCommunicator
 from ..parallel.decomposition import Decomposition
 from ..runtime import launch, memory
 from ..runtime.paths import make_folder
-from ..simulation.progress import duration
 from ..stencils.compiled import graph_text, write_source
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import loops_of_adjoint, loops_of_steps
+from ..units import duration
 from . import facts, starting
 from .options import Speed
 
@@ -229,7 +229,7 @@ def shared_machine(speed: Speed, ranks: int) -> Machine:
         raise ConfigError(f"messages cannot be timed without MPI; {launch.HOW_TO_ADD_MPI}.")
     with tempfile.TemporaryDirectory(prefix="swmodel-") as folder:
         file = Path(folder) / "machine.json"
-        program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", file]
+        program = [sys.executable, "-m", "swmodel", "bench", "--network", "--save", file]
         program += ["--repeats", QUICK_REPEATS]
         package = str(Path(__file__).resolve().parents[2])
         environment = launch.mpirun_environment()

@@ -21,8 +21,8 @@ from ..models.shallow_water import ShallowWater
 from ..observed.folder import read_folder
 from ..parallel.decomposition import Decomposition
 from ..runtime.packages import VERSION, git_commit
-from ..simulation.progress import duration
 from ..stepping.stability import Limit
+from ..units import duration
 
 
 def table(lines: Sequence[tuple[str, str]]) -> str:

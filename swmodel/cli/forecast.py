@@ -21,7 +21,7 @@ from ..output import replacing
 from ..runtime.packages import VERSION
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
-from ..simulation.progress import duration
+from ..units import duration
 from . import facts, files, logs
 from .options import Forecast, Hazard
 

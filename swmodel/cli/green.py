@@ -22,7 +22,7 @@ from ..runtime import memory
 from ..runtime.packages import VERSION
 from ..runtime.paths import check_apart, expanded
 from ..runtime.signals import PROCESS
-from ..simulation.progress import duration
+from ..units import duration
 from . import facts, logs, starting
 from .options import Computing, Green
 

@@ -36,7 +36,7 @@ from ..output.resuming import allowed_names
 from ..output.studies import Estimate
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
-from ..simulation.progress import duration
+from ..units import duration
 from . import facts, logs, starting
 from .options import Inverted
 from .runs import explained_by

@@ -24,7 +24,7 @@ from ..grids.regrid import Date, in_calendar
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
 from ..models.parts import first_date, named_series
-from ..simulation.progress import duration
+from ..units import duration
 
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
 FEWEST = 8.0  # cells of a wave

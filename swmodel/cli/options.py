@@ -333,7 +333,7 @@ def command(app: typer.Typer, *lines: str) -> Callable[[Callable], Callable]:
             of_group = {name: arguments.pop(name) for name in names}
             if group is not None:
                 arguments["given"] = group(**of_group)
-            arguments.pop("debug", None)  # cli.main reads it
+            arguments.pop("debug", None)  # __main__.py reads it
             function(**arguments)
 
         functools.update_wrapper(called, function)

@@ -29,9 +29,9 @@ from ..performance.planning import Gradient, Plan, Row, Subject
 from ..performance.prediction import Link, Machine, measure_compute, signature
 from ..performance.timing import OneOfMany, Program, with_rounds
 from ..runtime import memory
-from ..simulation.progress import duration
 from ..stepping.explicit import TimeStepper
 from ..stepping.stability import largest_time_step, limits
+from ..units import duration
 from . import facts
 from .explain import Speed, count_iterations, shared_machine
 from .starting import assemble_alone

@@ -19,7 +19,7 @@ from ..fields.parameters import in_utc
 from ..forcing.constituents import period
 from ..grids.grid import Grid
 from ..output.products.base import Sampler
-from ..simulation.progress import duration
+from ..units import duration
 
 OTHER_WIND = 0.1  # relative difference of winds from which on a warning is given
 FAINT = 0.01  # the share of a storm's pressure deficit that raises no surge to speak of: 5 mm of 0.5 m

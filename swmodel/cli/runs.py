@@ -22,8 +22,9 @@ from ..runtime.launchers import binding_warning
 from ..runtime.packages import versions
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
-from ..simulation.progress import ProgressBar, duration, rounded
+from ..simulation.progress import ProgressBar
 from ..stepping.stability import largest_time_step, limits
+from ..units import duration, rounded
 from . import facts, logs, starting
 from .logs import profiled
 from .model_remarks import model_remarks, wave_remarks

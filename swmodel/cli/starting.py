@@ -26,8 +26,8 @@ from ..runtime import launch, memory
 from ..runtime.devices import hosts_of
 from ..runtime.launch import Process
 from ..runtime.paths import expanded, make_folder
-from ..simulation.progress import duration
 from ..stepping.stability import limits
+from ..units import duration
 from . import facts, files, logs
 from .options import Computing
 

@@ -28,7 +28,7 @@ from ..output.products.base import Product
 from ..output.products.snapshots import with_bed
 from ..runtime import memory
 from ..runtime.memory import size
-from ..simulation.progress import duration
+from ..units import duration
 from .parts import PartSection, Shipped, section_for, sections_of
 from .reading import one_of
 from .sections import (

@@ -21,8 +21,8 @@ from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
 from ..output.products.gauges import Gauges
 from ..runtime import memory
-from ..simulation.progress import duration
 from ..stepping.explicit import TimeStepper
+from ..units import duration
 from . import Draft, Experiment
 from .adjoint import Adjoint, known_controls
 from .assembly import Assembly

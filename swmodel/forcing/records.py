@@ -10,7 +10,6 @@ parameter, records that do not cover the run, missing values in the sea, and fil
 
 import abc
 import dataclasses
-import datetime
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -255,30 +254,6 @@ def check_calendars(series: Iterable[tuple[str, Series]], gregorian: str | None 
 def calendar_of(series: Iterable[Series]) -> str:
     """The calendar of the dates of the files of some Series, "standard" where these have none."""
     return next((x.source.calendar for x in series if x.source is not None and x.source.calendar), "standard")
-
-
-def check_origins(
-    origins: Mapping[str, str], start: datetime.datetime | None, whose: str = "another part of the model"
-) -> None:
-    """Raise ConfigError for files whose times count from their own first records, if these are of different dates.
-
-    Args:
-        origins: {name of a parameter: date of its first record}, of those that have no start.
-        start: the date of step 0, or None.
-        whose: what that date is of.
-    """
-    if not origins:
-        return
-    (name, date), *others = origins.items()
-    if start is not None and date != f"{start:%Y-%m-%d %H:%M:%S}":
-        others = [(whose, str(start)), *others]
-    for other, its in others:
-        if its != date:
-            with of_part(name):
-                raise ConfigError(
-                    f"{name} counts from its first record on {date}, and {other} from {its}, since no start is given; "
-                    "give the date of step 0: run.start in an experiment file, start in Python."
-                )
 
 
 def check_coverage(series: Mapping[str, Series], end: float, dt: float = 0.0) -> None:

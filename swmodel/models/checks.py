@@ -25,7 +25,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from .parts import named_series, one_or_more, read_ends
+from .parts import check_origins, named_series, one_or_more, read_ends
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -258,7 +258,7 @@ def check_model(model: "ShallowWater") -> None:
     for check in (check_momentum, check_linear, check_sides, check_level, check_water, check_barometers):
         check(model)
     check_calendars(model)
-    records.check_origins(model.origins, model.start)
+    check_origins(model.origins, model.start)
 
 
 def check_stepper(model: "ShallowWater", stepper: TimeStepper) -> None:

@@ -16,7 +16,7 @@ from jax.typing import DTypeLike
 from ..dynamics.clock import Coverage
 from ..dynamics.domain import Domain, Model
 from ..dynamics.terms import Series, TiledPart, Window
-from ..errors import of_part
+from ..errors import ConfigError, of_part
 from ..fields.parameters import in_utc
 from ..fields.parts import values_of
 from ..forcing import records
@@ -79,6 +79,30 @@ def named_origins(model: Model, parts: Mapping[str, object]) -> dict[str, str]:
             each = value, getattr(value, "plus", None), getattr(value, "anomaly", None)
             dated |= {f"{name}.{key}": one for one in each if getattr(one, "origin", None)}
     return {name: one.origin for name, one in dated.items() if isinstance(getattr(one, "origin", None), str)}
+
+
+def check_origins(
+    origins: Mapping[str, str], start: datetime.datetime | None, whose: str = "another part of the model"
+) -> None:
+    """Raise ConfigError for files whose times count from their own first records, if these are of different dates.
+
+    Args:
+        origins: {name of a parameter: date of its first record}, of those that have no start.
+        start: the date of step 0, or None.
+        whose: what that date is of.
+    """
+    if not origins:
+        return
+    (name, date), *others = origins.items()
+    if start is not None and date != f"{start:%Y-%m-%d %H:%M:%S}":
+        others = [(whose, str(start)), *others]
+    for other, its in others:
+        if its != date:
+            with of_part(name):
+                raise ConfigError(
+                    f"{name} counts from its first record on {date}, and {other} from {its}, since no start is given; "
+                    "give the date of step 0: run.start in an experiment file, start in Python."
+                )
 
 
 def tides_of(model: Any) -> tuple[tuple[str, ...], list[Harmonics]]:

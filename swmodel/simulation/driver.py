@@ -15,7 +15,7 @@ import statistics
 import time as clock
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ from ..runtime.packages import is_shipped
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalMonitor
 from ..stepping.implicit import Implicit
 from .program import Carry, Health, advance, invalid_cells, start_carry
-from .progress import reporter
+from .progress import usual_bar
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -119,16 +119,18 @@ class Driver:
     def run(self, last: int, progress: Callable[..., object] | bool | None) -> None:
         """Step to step number `last` of the outermost grid; `progress` and errors are those of Simulation.run."""
         outer, began = self.outer, self.outer.step
-        report, reads_files = reporter(progress, outer.communicator.is_root)
+        is_shown = bool(progress) and outer.communicator.is_root
+        show: Any = usual_bar() if progress is True and is_shown else progress
 
         def kept(signal):
             runs = [grid.run for grid in self.grids.values()]
             return f"{signal} stopped the run {progress_clause(outer, began)}. {how_to_continue(outer, *runs[:1])}"
 
         def reported(seconds):
-            if reads_files:
-                self.wait()
-            report(outer.step, last, outer.time, seconds)
+            if is_shown:
+                if getattr(show, "reads_files", True):
+                    self.wait()
+                show(outer.step, last, outer.time, seconds)
 
         with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
             self._loop(last, stack, signals, reported, reader.submit)
@@ -317,10 +319,8 @@ def diagnosis(
     Args:
         simulation: the Simulation.
         step, member: the first step at which the state was invalid, and the member of an ensemble, else 0.
-        layer: the number of the layer, 0 at the top.
-        row, column: the cell of the whole grid.
-        thickness: h there [m].
-        courant: the CFL number there.
+        layer, row, column: the layer, 0 at the top, and the cell of the whole grid.
+        thickness, courant: h [m] and the CFL number there.
     """
     x, y = simulation.model.grid.x_centres[column], simulation.model.grid.y_centres[row]
     whose = "" if simulation.model.members is None else f" of {cast(Ensemble, simulation.model).name(member)}"

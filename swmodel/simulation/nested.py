@@ -19,9 +19,8 @@ import jax
 from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import Part, check_arguments, in_utc
 from ..fields.state import State
-from ..forcing.records import check_origins
 from ..models.checks import check_calendars
-from ..models.parts import first_date
+from ..models.parts import check_origins, first_date
 from ..nests.family import Family
 from ..nests.members import member_states_from_outer
 from ..nests.parts import in_nest

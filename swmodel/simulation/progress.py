@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal, TextIO
 
 from ..runtime import launch
-from ..units import day, hour, minute, year
+from ..units import duration, rounded
 
 REDRAW = 0.1  # [s]
 LOG_EVERY = 10.0  # [s]
@@ -131,43 +131,10 @@ class NotebookBar(ProgressBar):
         """Leave the bar as it is."""
 
 
-def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+def usual_bar() -> ProgressBar:
+    """A NotebookBar if this process is the kernel of a notebook, else a ProgressBar."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
-
-
-def reporter(progress: Callable[..., object] | bool | None, is_root: bool) -> tuple[Callable[..., object], bool]:
-    """(the function to call between chunks, whether it may read the run's files) for `progress` of Simulation.run."""
-    if not is_root or progress in (None, False):
-        return lambda *arguments: None, False
-    if isinstance(progress, bool):
-        progress = NotebookBar() if in_notebook() else ProgressBar()
-    return progress, getattr(progress, "reads_files", True)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the units that people would use: "2 h 05 min", "5 min", "3.2 years"."""
-    seconds = max(float(seconds), 0.0)
-    if seconds < minute:
-        return f"{round(seconds, 1):g} s" if seconds >= 10 else f"{seconds:.2g} s"
-    for limit, large, small in ((hour, "min", "s"), (2 * day, "h", "min")):
-        if seconds < limit:
-            unit = minute if large == "min" else hour
-            whole, rest = divmod(round(seconds / unit * 60), 60)
-            return f"{whole} {large}" + (f" {rest:02d} {small}" if rest else "")
-    return (
-        f"{_short(seconds / day)} days" if seconds < year else f"{_short(seconds / year)} year{'s' * (seconds != year)}"
-    )
-
-
-def _short(value):
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def rounded(value: float) -> str:
-    """Three digits of a number, or two and zeros if it is large."""
-    return f"{value:.3g}" if value < 1000 else f"{float(f'{value:.2g}'):.0f}"
+    return NotebookBar() if type(shell).__name__ == "ZMQInteractiveShell" else ProgressBar()
 
 
 def terminal_width(stream: TextIO) -> int | None:

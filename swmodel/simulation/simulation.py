@@ -14,11 +14,10 @@ from ..dynamics.transported import Passage
 from ..errors import ConfigError
 from ..fields.parameters import MOST, check_arguments, in_utc
 from ..fields.state import State, pytree
-from ..forcing.records import check_origins
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..models.engine import arrays_if_loops_fail
 from ..models.ensemble import Ensemble
-from ..models.parts import first_date
+from ..models.parts import check_origins, first_date
 from ..models.shallow_water import ShallowWater
 from ..output.products.base import Reader, Sample, Watcher
 from ..output.resuming import restored
@@ -30,10 +29,10 @@ from ..stepping.loop import engine_of, pack_state, unpack_state
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History, start_history
+from ..units import duration
 from .driver import Driver, Pace
 from .outputs import RULES, SECONDS, STEPS, Outputs
 from .program import Carry, Health, fastest_stages, read_once
-from .progress import duration
 
 if TYPE_CHECKING:
     from ..nests.family import Family

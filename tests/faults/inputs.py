@@ -222,7 +222,7 @@ def outcome(path, seconds=60):
 
 def status_of(arguments):
     """The exit status of a command in this process, or the exception that came through."""
-    from swmodel.cli import main
+    from swmodel.__main__ import main
 
     try:
         main(arguments)

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.cli import main
+from swmodel.__main__ import main
 from swmodel.cli.files import library
 from swmodel.runtime import launch
 from swmodel.runtime.paths import experiments
-from swmodel.simulation.progress import ProgressBar, duration
+from swmodel.simulation.progress import ProgressBar
+from swmodel.units import duration
 from tests.selection import later, now
 from tests.studies import BOX
 
@@ -70,7 +71,7 @@ def whole(tmp_path_factory):
     return folder / "out", printed.getvalue()
 
 
-def start(*arguments, ranks=1, code="from swmodel.cli import main; main()", **options):
+def start(*arguments, ranks=1, code="from swmodel.__main__ import main; main()", **options):
     """`swmodel ARGUMENTS`, or other code, as a process of its own, under mpirun for more ranks than one."""
     head = launch.mpirun(ranks) if ranks > 1 else []
     environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -122,7 +123,7 @@ def test_version(command):
 def test_help_and_lists_are_there_at_once_because_jax_is_not_imported():
     code = """
 import sys
-from swmodel.cli import main
+from swmodel.__main__ import main
 for arguments in (["--help"], ["run", "--help"], ["--version"], ["new"], ["new", "nothing"]):
     try:
         main(arguments)
@@ -418,7 +419,8 @@ def test_an_unexpected_error_is_short_and_debug_shows_where_it_comes_from(comman
 
 
 def test_an_interrupt_ends_a_command_at_once_and_says_so():
-    text = "from swmodel import cli\n@cli.app.command()\ndef wait(): raise KeyboardInterrupt\ncli.main(['wait'])"
+    text = "from swmodel.cli.commands import app\n@app.command()\ndef wait(): raise KeyboardInterrupt\n"
+    text += "from swmodel.__main__ import main\nmain(['wait'])"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "stopped by SIGINT.\n")
 
@@ -446,7 +448,7 @@ def test_two_ranks_fail_together_with_one_sentence(case, tmp_path, arguments, sa
 def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_path):
     code = (
         "import swmodel.config.initial as initial, swmodel.runtime.launch as launch\n"
-        "from swmodel.cli import main\n"
+        "from swmodel.__main__ import main\n"
         "def broken(*a):\n"
         "    raise ValueError('only this rank')\n"
         "if launch.launcher().rank == 1:\n"

@@ -78,7 +78,7 @@ def test_devices_cannot_be_made_once_jax_has_started():
 
 # -- programs of their own --------------------------------------------------------------------------------------------
 
-CLI = "from swmodel.cli import main; main()"
+CLI = "from swmodel.__main__ import main; main()"
 EXPERIMENT = """
 run = {until = "10 min"}
 grid = {type = "cartesian", nx = 13, ny = 11, x = ["0 km", "130 km"], y = ["0 km", "110 km"]}

@@ -170,8 +170,8 @@ def test_a_run_in_a_notebook_updates_one_bar(notebook, monkeypatch, capsys):
 
 
 def test_a_script_and_a_terminal_of_ipython_are_no_notebooks(notebook, monkeypatch):
-    assert progress.in_notebook()
+    assert isinstance(progress.usual_bar(), progress.NotebookBar)
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: None)
-    assert not progress.in_notebook()
+    assert not isinstance(progress.usual_bar(), progress.NotebookBar)
     monkeypatch.delitem(sys.modules, "IPython")
-    assert not progress.in_notebook()
+    assert not isinstance(progress.usual_bar(), progress.NotebookBar)

@@ -20,7 +20,7 @@ import typer
 
 import swmodel
 import swmodel as sw
-from swmodel.cli import app
+from swmodel.cli.commands import app
 from swmodel.cli.files import library
 from swmodel.errors import ConfigError
 from swmodel.runtime import paths

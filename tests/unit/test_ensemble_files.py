@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel.cli import main
+from swmodel.__main__ import main
 from swmodel.config import load, member_drafts, read
 from swmodel.errors import ConfigError
 from swmodel.models.random_fields import SmoothNoise

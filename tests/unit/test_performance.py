@@ -372,7 +372,7 @@ def test_a_profile_of_a_run_holds_a_trace_and_its_memory_and_tells_how_to_open_t
 @needs_mpi
 def test_two_ranks_measure_the_memory_that_they_share(tmp_path):
     file = tmp_path / "machine.json"
-    program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", str(file)]
+    program = [sys.executable, "-m", "swmodel", "bench", "--network", "--save", str(file)]
     environment = {**launch.mpirun_environment(), "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([*launch.mpirun(2), *program], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -49,7 +49,7 @@ while [ "${1#-}" != "$1" ]; do
 done
 bash "$@" >"$log" 2>&1
 """,
-    "swmodel": """exec "$PYTHON" -c 'from swmodel.cli import main; main()' "$@" """,
+    "swmodel": """exec "$PYTHON" -c 'from swmodel.__main__ import main; main()' "$@" """,
 }
 
 CASE = (

@@ -58,7 +58,7 @@ def gauges(text: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     for name in ("etopo5_northwest_pacific.nc", "faults_satake2013.csv"):
         text = text.replace(f'"{name}"', f'"{EXPERIMENT / name}"')
     text = re.sub(r"(?s)\[\[output\.fields\]\].*?\n\n", "", text).replace('observations = "records"', "")
-    command = [sys.executable, "-c", "from swmodel.cli import main; main()", "run", "run.toml"]
+    command = [sys.executable, "-c", "from swmodel.__main__ import main; main()", "run", "run.toml"]
     command += ["--output", "out", "--quiet", "--until", "2hour"]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "run.toml").write_text(text)

@@ -21,7 +21,7 @@ OBSERVED = {"21418": (1800.0, 1.78), "21401": (3580.0, 0.65), "21413": (4556.0, 
 
 def gauges(folder, *overrides):
     """{name: (seconds, elevation)} of the experiment with `overrides`, on one rank."""
-    command = [sys.executable, "-c", "from swmodel.cli import main; main()", "run"]
+    command = [sys.executable, "-c", "from swmodel.__main__ import main; main()", "run"]
     command += [str(paths.experiments() / "tohoku_2011" / "tohoku.toml"), "--output", str(folder), "--quiet"]
     for override in overrides:
         command += ["--set", override]

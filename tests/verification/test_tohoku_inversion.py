@@ -32,7 +32,7 @@ def inversion(tmp_path_factory):
     command = [
         sys.executable,
         "-c",
-        "from swmodel.cli import main; main()",
+        "from swmodel.__main__ import main; main()",
         "invert",
         str(paths.experiments() / "tohoku_2011" / "inversion.toml"),
         "--observations",

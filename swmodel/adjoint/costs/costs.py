@@ -25,7 +25,7 @@ from ...fields.state import static
 from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
-from ...simulation.progress import duration
+from ...units import duration
 from .readers import BoxReader, ContentReader, GaugeReader, SectionReader, everywhere, in_box, outermost, time_weights
 from .records import DictOf, Record, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
