@@ -57,7 +57,7 @@ TESTS = {
     ),
     "swmodel/dynamics/dissipation.py": (*SHORT, "tests/unit/test_stability.py"),
     "swmodel/dynamics/forcing.py": ("tests/unit/test_waters.py", "tests/unit/test_exchanges.py"),
-    "swmodel/dynamics/momentum.py": (
+    "swmodel/dynamics/layer.py": (
         f"{_VERIFICATION}conservation.py",
         *SHORT,
         f"{_VERIFICATION}dispersion.py",
@@ -79,7 +79,6 @@ TESTS = {
     "swmodel/dynamics/limiters.py": ("tests/unit/test_tracers.py", f"{_VERIFICATION}tracers.py"),
     "swmodel/dynamics/half_step.py": (f"{_VERIFICATION}one_stage.py", f"{_VERIFICATION}coast.py"),
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
-    "swmodel/dynamics/layer.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/forcing/atmosphere.py": ("tests/unit/test_terms.py", "tests/unit/test_barometer.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,
     "swmodel/stepping/forward_backward.py": STEPPERS,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..dynamics.boundaries import OpenBoundary
-from ..dynamics.momentum import Coriolis
 from ..fields.parameters import POINT, Moment
+from ..grids.geometry import Coriolis
 from ..grids.grid import turned
 from ..stepping.explicit import TimeStepper
 from .expressions import COORDINATES, Expression

@@ -26,7 +26,6 @@ import swmodel
 
 from .. import adjoint
 from ..diagnostics.derived import FIELDS
-from ..dynamics.momentum import Coriolis
 from ..errors import ConfigError, nearest
 from ..fields import parameters as rules
 from ..fields.parameters import Choice, Moment
@@ -42,6 +41,7 @@ from ..fields.parts import (
 )
 from ..fields.variables import INTERFACES, derived_units, in_layer, in_layers
 from ..forcing.atmosphere import DragLaw
+from ..grids.geometry import Coriolis
 from ..units import Coordinate
 from .expressions import Expression
 from .own import class_named, is_own

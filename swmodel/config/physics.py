@@ -9,15 +9,15 @@ from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
 from ..dynamics.cores import Discretisation, FilteredDifferences
 from ..dynamics.dissipation import Slip
+from ..dynamics.layer import VorticityFlux
 from ..dynamics.layers import Layers as StackedLayers
-from ..dynamics.momentum import Coriolis as CoriolisParameter
-from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number
 from ..fields.parts import numbers_of
 from ..fields.state import State, replaced
 from ..forcing.atmosphere import WindStress
+from ..grids.geometry import Coriolis as CoriolisParameter
 from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import TimeStepper
 from .parts import ClassNamed, PartSection, Shipped, section_for, sections_of

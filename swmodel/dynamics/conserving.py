@@ -34,8 +34,8 @@ from ..fields.parameters import Number, Part, check_fields, declared
 from ..fields.state import State, as_tile_field, like, pytree
 from .clock import Time
 from .conserving_flow import ConservingFlow
+from .layer import EnergyConserving
 from .limiters import Limiter, MonotonizedCentral
-from .momentum import EnergyConserving
 from .system import System
 
 __all__ = ["MomentumConserving", "ShoreSystem"]

@@ -33,17 +33,15 @@ from ..fields.field import Field, difference_x, difference_y
 from ..fields.parameters import parameter
 from ..fields.parts import ModelPart, snake_case
 from ..fields.state import State, fields_of, pytree, replace, static
-from ..grids.geometry import safe_inverse
+from ..grids.geometry import Coriolis, safe_inverse
 from ..grids.grid import SphericalGrid
 from ..parallel import fft
 from .clock import Time
 from .domain import Model
 from .layer import divergence
-from .momentum import Coriolis
 
 if TYPE_CHECKING:
-    from .layer import LayerFlow
-    from .momentum import VorticityFlux
+    from .layer import LayerFlow, VorticityFlux
     from .site import Site
     from .system import System
     from .terms import Term

@@ -40,12 +40,13 @@ from .terms import Series
 from .wetting import WettingDrying
 
 if TYPE_CHECKING:
+    from ..grids.geometry import Coriolis
     from ..grids.subgrid import FineBed
     from .boundaries import OpenBoundary
     from .cores import Discretisation
     from .dissipation import Slip
+    from .layer import VorticityFlux
     from .layers import Layers
-    from .momentum import Coriolis, VorticityFlux
     from .system import System
     from .terms import Term
     from .transported import Transported

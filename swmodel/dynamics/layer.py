@@ -1,21 +1,52 @@
-"""The flow of one layer in one stage of a step: its fields, and the fields that are derived from them.
+"""The flow of one layer in one stage of a step: its fields, those that are derived from them, and the vorticity flux.
 
     h = H + eta,   U = h_u u,   V = h_v v,   zeta = dv/dx - du/dy,   q = (f + zeta) / h_q,   K = (u^2 + v^2) / 2
 
-In the linear mode h = H and zeta = 0. Terms, diagnostics and momentum forms read them from here. On the C-grid
+In the linear mode h = H and zeta = 0. Terms and diagnostics read them from here. On the C-grid
 
     d eta/dt = -[difference_x(U dy) + difference_y(V dx)] / area,   U = mean_x(h) u,  V = mean_y(h) v
     B = g eta + K,   K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area)
 
-With the vorticity flux of an energy-conserving scheme, d/dt sum area (h K + g eta^2 / 2) = 0 exactly (Sadourny 1975,
-doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; the mean of area_u u^2 is what keeps it on the sphere).
+The vorticity flux, du/dt = q V and dv/dt = -q U, is the Coriolis force, with its parameter f [s-1] at corners, and
+rotational advection. Both rotate the velocity and do no work. Each scheme takes q at corners and the volume fluxes
+through whole cell sides, u h_u dy and v h_v dx [m3 s-1]. It returns accelerations times the distance of the adjacent
+centres, dx_u du/dt and dy_v dv/dt.
+
+    EnergyConserving     mean_y(q mean_x(V)),      -mean_x(q mean_y(U))       Sadourny (1975)
+    EnstrophyConserving  mean_y(q) mean_xy(V),     -mean_x(q) mean_xy(U)      Sadourny (1975)
+    ArakawaLamb          twelve values of q a face                            Arakawa & Lamb (1981)
+
+The flux is linear in q, so that the Coriolis force (q = f / h) may have another form than rotational advection
+(q = zeta / h). Two different forms together conserve energy if each of them does. Potential enstrophy is conserved only
+where both have the same form, and on a plane or a sphere without coasts, where the slip sets zeta. With the flux of an
+energy-conserving scheme, d/dt sum area (h K + g eta^2 / 2) = 0 exactly (Sadourny 1975; the mean of area_u u^2 is what
+keeps it on the sphere).
+
+References: Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; Arakawa & Lamb (1981),
+doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 """
 
+import abc
+import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from ..fields.field import AbstractField, Value, difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..fields.field import (
+    AbstractField,
+    Value,
+    difference_x,
+    difference_y,
+    east,
+    mean_x,
+    mean_xy,
+    mean_y,
+    north,
+    south,
+    sum_xy,
+    west,
+)
+from ..fields.parts import Named
 from ..fields.state import State, replace
 from ..fields.variables import names_in_layer
 from ..grids.geometry import Geometry
@@ -26,10 +57,22 @@ if TYPE_CHECKING:
     from .layers import Layers
     from .system import System
 
-__all__ = ["LayerFlow", "divergence", "gradient", "kinetic_energy", "transports"]
+Vector: TypeAlias = tuple[AbstractField, AbstractField]  # at u and v
+
+__all__ = [
+    "ArakawaLamb",
+    "EnergyConserving",
+    "EnstrophyConserving",
+    "LayerFlow",
+    "VorticityFlux",
+    "divergence",
+    "gradient",
+    "kinetic_energy",
+    "transports",
+]
 
 
-def transports(h: AbstractField, u: AbstractField, v: AbstractField) -> tuple[AbstractField, AbstractField]:
+def transports(h: AbstractField, u: AbstractField, v: AbstractField) -> Vector:
     """(U, V): volume transports per unit width [m2 s-1], at u and v, from the thickness h [m] at h."""
     return mean_x(h) * u, mean_y(h) * v
 
@@ -39,7 +82,7 @@ def divergence(u: AbstractField, v: AbstractField, geometry: Geometry) -> Abstra
     return (difference_x(u * geometry.dy["u"]) + difference_y(v * geometry.dx["v"])) * geometry.per_area_h
 
 
-def gradient(head: AbstractField, geometry: Geometry) -> tuple[AbstractField, AbstractField]:
+def gradient(head: AbstractField, geometry: Geometry) -> Vector:
     """(d head/dx, d head/dy), Fields at u and v, of a Field at h."""
     return difference_x(head) * geometry.per_dx["u"], difference_y(head) * geometry.per_dy["v"]
 
@@ -118,12 +161,12 @@ class LayerFlow:
         return self.geometry.wet
 
     @property
-    def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
+    def mixing_faces(self) -> Vector:
         """1 on faces where concentrations are reconstructed with a slope and diffuse, Fields at u and v; else 0."""
         return self.geometry.wet_u, self.geometry.wet_v
 
     @property
-    def sloping_faces(self) -> tuple[AbstractField, AbstractField]:
+    def sloping_faces(self) -> Vector:
         """The share of a slope that concentrations on faces contain, Fields at u and v [1]."""
         return self.mixing_faces
 
@@ -133,7 +176,7 @@ class LayerFlow:
         e = self.equations
         return e.excess([e.with_sources(0.0, layer, self.time) for layer in self.layers])[self.layer]
 
-    def fluxes_of(self, name: str, time: Time) -> tuple[AbstractField, AbstractField]:
+    def fluxes_of(self, name: str, time: Time) -> Vector:
         """The fluxes of a tracer's content in this layer, per unit width, Fields at u and v."""
         own = ((row, x) for row, x, layer in self.equations.contents if x.name == name and layer == self.layer)
         row, tracer = next(own)
@@ -178,7 +221,7 @@ class LayerFlow:
         return self.geometry.slip
 
     @functools.cached_property
-    def unit_viscous_force(self) -> tuple[AbstractField, AbstractField]:
+    def unit_viscous_force(self) -> Vector:
         """The acceleration by a lateral viscosity of 1 m2 s-1 [m s-2], Fields at u and v, which several terms read."""
         return viscous_force(self.u, self.v, 1.0, self)
 
@@ -229,7 +272,7 @@ class LayerFlow:
         return level
 
     @property
-    def per_h_of_wind(self) -> tuple[AbstractField, AbstractField]:
+    def per_h_of_wind(self) -> Vector:
         """(1 / h_u, 1 / h_v) [m-1] by which a stress on the surface moves the water, Fields at u and v."""
         return self.per_h_u, self.per_h_v
 
@@ -270,3 +313,87 @@ class LowerFlow(LayerFlow):
 def over_deep_water(layers: "Layers | None") -> bool:
     """Whether layers move over a deep one at rest, so that eta is summed from the top."""
     return layers is not None and layers.deep_at_rest
+
+
+# -- the vorticity flux -----------------------------------------------------------------------------------------------
+
+SADOURNY = "Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2"
+
+
+class VorticityFlux(Named, abc.ABC):
+    """A discrete form of the vorticity flux.
+
+    Attributes:
+        references: the literature that files of a run cite for it, or None.
+        conserves_momentum: whether it steps the momentum of whole stages (conserving.py) in place of giving tendencies.
+        has_kinks: whether it chooses among branches by the flow, so that perturbed runs may take others.
+        wave_damping: the rate at which it damps the shortest waves, over that of an upwind scheme [1].
+    """
+
+    references: ClassVar[str | None] = None
+    conserves_momentum: ClassVar[bool] = False
+    has_kinks: ClassVar[bool] = False
+    wave_damping: ClassVar[float] = 0.0
+
+    def prepare(self, system: "System") -> "System":
+        """A prepared System whose stages and LayerFlow are those of this form: the same one unless it steps its own."""
+        return system
+
+    @abc.abstractmethod
+    def vorticity_flux(self, q: AbstractField, U: AbstractField, V: AbstractField) -> Vector:
+        """(dx_u du/dt, dy_v dv/dt) [m2 s-2], Fields at u and v.
+
+        Args:
+            q: potential vorticity at corners [m-1 s-1], or the part of it that is due to rotation or to the flow.
+            U, V: volume transports through whole cell sides [m3 s-1], Fields at u and v.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class EnergyConserving(VorticityFlux):
+    """Conserves total energy; potential enstrophy may grow. The default. Sadourny (1975)."""
+
+    references = SADOURNY
+
+    def vorticity_flux(self, q: AbstractField, U: AbstractField, V: AbstractField) -> Vector:
+        return mean_y(q * mean_x(V)), -mean_x(q * mean_y(U))
+
+
+DEFAULT = EnergyConserving()
+
+
+@dataclasses.dataclass(frozen=True)
+class EnstrophyConserving(VorticityFlux):
+    """Conserves potential enstrophy; total energy may change. Sadourny (1975)."""
+
+    references = SADOURNY
+
+    def vorticity_flux(self, q: AbstractField, U: AbstractField, V: AbstractField) -> Vector:
+        return mean_y(q) * mean_xy(V), -mean_x(q) * mean_xy(U)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArakawaLamb(VorticityFlux):
+    """Conserves total energy and potential enstrophy, in divergent flow too. Arakawa & Lamb (1981)."""
+
+    references = "Arakawa and Lamb (1981), doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2"
+
+    def vorticity_flux(self, q: AbstractField, U: AbstractField, V: AbstractField) -> Vector:
+        rising = north(east(q)) + south(west(q))  # along the diagonal from south-west to north-east
+        falling = north(west(q)) + south(east(q))
+        near, far = (2.0 * rising + falling) / 24.0, (rising + 2.0 * falling) / 24.0
+        tilt_u = (north(east(q)) - south(west(q)) + north(west(q)) - south(east(q))) / 24.0
+        tilt_v = (south(west(q)) - north(east(q)) + north(west(q)) - south(east(q))) / 24.0
+        flux_u = (
+            east(near * north(V) + far * south(V))
+            + west(near * south(V) + far * north(V))
+            + west(tilt_u * west(U))
+            - east(tilt_u * east(U))
+        )
+        flux_v = (
+            -south(near * west(U) + far * east(U))
+            - north(near * east(U) + far * west(U))
+            + south(tilt_v * south(V))
+            - north(tilt_v * north(V))
+        )
+        return flux_u, flux_v

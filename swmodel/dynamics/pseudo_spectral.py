@@ -34,13 +34,13 @@ from ..fields.field import Field, Scalar, mean_y
 from ..fields.parameters import Flag, Part, declared, parameter
 from ..fields.parts import ModelPart
 from ..fields.state import State, pytree, replace, static
+from ..grids.geometry import Coriolis
 from ..grids.grid import CartesianGrid
 from ..parallel.halo import without_padding
 from .clock import Time
 from .cores import Discretisation, rates_of_terms, summed
 from .domain import Model
-from .momentum import DEFAULT as DEFAULT_FORM
-from .momentum import Coriolis
+from .layer import DEFAULT as DEFAULT_FORM
 from .series import Series, SpectralFlow, flux, kinetic, scaled, vorticity_flux
 
 if TYPE_CHECKING:

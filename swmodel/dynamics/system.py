@@ -6,7 +6,7 @@
 
 and, of each variable s that the flow transports, ds/dt = its own rate (transported.py).
 
-In the linear mode h = H and zeta = K = 0. Discrete forms: momentum.py (q V), layer.py (U, K, divergence),
+In the linear mode h = H and zeta = K = 0. Discrete forms: layer.py (q V, U, K, divergence),
 forcing.py, dissipation.py and boundaries.py (F). Uplift of the sea floor raises eta and lowers H by the same amount.
 
 A System has four forms. Its fields are the same in all of them, and what their values are follows from `Kind`:
@@ -33,9 +33,9 @@ from ..stencils.expressions import Strips
 from .clock import Coverage, Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .dissipation import FreeSlip
+from .layer import DEFAULT as DEFAULT_FORM
 from .layer import LayerFlow, divergence
 from .layers import Layers
-from .momentum import DEFAULT as DEFAULT_FORM
 from .near_sides import SideModes, edges_of
 from .stages import (
     FACES,
@@ -75,7 +75,7 @@ class System:
         depth: H at rest, positive down, 0 on land [m] (ny, nx).
         gravity: [m s-2].
         coriolis: the Coriolis, or None; on tiles it is part of `tile`.
-        momentum, coriolis_form: forms of the momentum equation (momentum.py). coriolis_form is None where `momentum`
+        momentum, coriolis_form: forms of the vorticity flux (layer.py). coriolis_form is None where `momentum`
             has that of the Coriolis force too.
         linear: whether advection and the elevation's share of the thickness are left out.
         side: FreeSlip or NoSlip, along coasts and walls.

@@ -27,13 +27,13 @@ from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..dynamics.clock import Moments, Time
 from ..dynamics.domain import Domain
 from ..dynamics.layer import LayerFlow, gradient
-from ..dynamics.momentum import FPlane
 from ..dynamics.stages import Exchange
 from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Field, Value, to_u, to_v
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.state import pytree, replaced, static
+from ..grids.geometry import FPlane
 from ..parallel.communicator import Communicator
 from .atmosphere import PRESSURES, DragLaw, of_air, of_water, stress
 from .wind_laws import drag_law

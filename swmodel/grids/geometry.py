@@ -1,24 +1,111 @@
 """A tile's geometry: metric factors, wet cells, Coriolis parameter, and fields derived from them, with halo.
 
+A Coriolis gives the Coriolis parameter as a function of position.
+
 `TileGeometry` holds the few arrays that define it, and is an argument of the compiled step. `Geometry` adds the fields
 that are derived from them once in a program: inverses, areas, and the weights of corners at a coast.
 """
 
+import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..defaults import EARTH_ROTATION
 from ..fields import field as op
 from ..fields.field import WHOLE, AbstractField, Field
+from ..fields.parameters import parameter
+from ..fields.parts import Named
 from ..fields.state import pytree, replace, static
 from ..parallel.communicator import Communicator
 from ..parallel.halo import SIDES, Sides, without_padding
 from .grid import Grid
 from .windows import GridValues
+
+Numbers: TypeAlias = float | np.ndarray | jax.Array
+
+__all__ = [
+    "BetaPlane",
+    "Coriolis",
+    "FPlane",
+    "Geometry",
+    "RotatingSphere",
+    "TileGeometry",
+    "safe_inverse",
+]
+
+
+class Coriolis(Named, abc.ABC):
+    """The Coriolis parameter as a function of position.
+
+    Attributes:
+        uniform: whether it is the same everywhere.
+        spherical: True if it is defined on spherical grids only, False if on Cartesian ones only, None if on both.
+    """
+
+    uniform: ClassVar[bool] = False
+    spherical: ClassVar[bool | None] = None
+
+    @abc.abstractmethod
+    def at_y(self, y: Numbers) -> Numbers:
+        """f [s-1] at y, in the units of the grid's coordinate and also beyond the grid: an array or a number.
+
+        On Cartesian grids y may be an array of JAX.
+        """
+
+    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray:
+        """f [s-1] at the corners north of `rows` of a grid, () or (rows, 1).
+
+        Raises:
+            ValueError: where the grid is spherical and f is for Cartesian ones, or the other way round.
+        """
+        if self.spherical is not None and self.spherical != grid.spherical:
+            fitting = "RotatingSphere() there" if grid.spherical else "FPlane or BetaPlane there"
+            raise ValueError(f"{type(self).__name__} was given with a {type(grid).__name__}; use {fitting}.")
+        low, high = grid._limits[1]
+        return np.asarray(self.at_y(low + (np.asarray(rows)[:, None] + 1.0) * (high - low) / grid.ny))
+
+
+@pytree
+class FPlane(Coriolis):
+    """f = f0 everywhere."""
+
+    f0: float = parameter(None, "s-1", doc="f everywhere")
+
+    uniform = True
+
+    def at_y(self, y: Numbers) -> Numbers:
+        return self.f0
+
+
+@pytree
+class BetaPlane(Coriolis):
+    """f = f0 + beta (y - y0), on a Cartesian grid."""
+
+    f0: float = parameter(None, "s-1", doc="f at y = y0")
+    beta: float = parameter(None, "m-1 s-1", doc="df/dy")
+    y0: float = parameter(None, "m", default=0.0, doc="where f = f0")
+
+    spherical = False
+
+    def at_y(self, y: Numbers) -> Numbers:
+        return self.f0 + self.beta * (y - self.y0)
+
+
+@pytree
+class RotatingSphere(Coriolis):
+    """f = 2 Omega sin(latitude), on a spherical grid."""
+
+    rate: float = parameter(None, "s-1", default=EARTH_ROTATION, doc="of the rotation: f = 2 rate sin(latitude)")
+
+    spherical = True
+
+    def at_y(self, y: Numbers) -> Numbers:
+        return 2.0 * self.rate * np.sin(np.deg2rad(np.clip(y, -90.0, 90.0)))
 
 
 @pytree

@@ -15,9 +15,9 @@ from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import Discretisation, FiniteDifferences
 from ..dynamics.dissipation import FreeSlip, Slip
 from ..dynamics.domain import DepthLike, Domain, Model, floor_of
+from ..dynamics.layer import DEFAULT as DEFAULT_FORM
+from ..dynamics.layer import VorticityFlux
 from ..dynamics.layers import Layers
-from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.momentum import Coriolis, VorticityFlux
 from ..dynamics.subgrid import changed_level, subgrid_on
 from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
@@ -26,7 +26,7 @@ from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
 from ..fields.variables import PROGNOSTIC
-from ..grids.geometry import TileGeometry
+from ..grids.geometry import Coriolis, TileGeometry
 from ..grids.grid import Grid
 from ..grids.levees import Levee
 from ..grids.windows import FieldLike, GridValues

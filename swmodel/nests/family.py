@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from ..dynamics.domain import Domain
-from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
+from ..dynamics.layer import DEFAULT as DEFAULT_FORM
 from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State, replaced

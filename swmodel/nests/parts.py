@@ -21,7 +21,7 @@ from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.clock import Time
 from ..dynamics.dissipation import Drag
 from ..dynamics.forcing import WaterForcing
-from ..dynamics.momentum import DEFAULT, FPlane, RotatingSphere, VorticityFlux
+from ..dynamics.layer import DEFAULT, VorticityFlux
 from ..dynamics.terms import Forcing, Term
 from ..dynamics.tracers import Tracer
 from ..dynamics.transported import Transported
@@ -30,6 +30,7 @@ from ..errors import ConfigError, SwmodelError
 from ..fields.field import Value
 from ..fields.parts import as_pytree, numbers_of, positions_of
 from ..fields.state import pytree
+from ..grids.geometry import FPlane, RotatingSphere
 from ..grids.grid import CartesianGrid, Grid, SphericalGrid
 from ..grids.levees import NO_CREST, CrestDepths, Levee
 from ..grids.water import cell_at, nearest_water

@@ -22,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.dissipation import Laplacian
-from ..dynamics.momentum import BetaPlane
 from ..elliptic.base import Plan, Report, Solver
 from ..elliptic.operator import Coefficients, Stencil
 from ..fields.parts import snake_case
 from ..fields.state import State, replace
+from ..grids.geometry import BetaPlane
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
 from ..parallel import LoneTile

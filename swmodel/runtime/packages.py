@@ -87,11 +87,10 @@ def loaded_when_used(
             known = ", ".join((*modules, *sorted(public)))
             raise AttributeError(f"{package.rpartition('.')[2]} has no {name!r}; it has {known}.")
         home = home_of.get(name, "")
-        value: Any = importlib.import_module(f"{package}.{home or name}")
-        if home:
-            value = getattr(value, name)
-        setattr(sys.modules[package], name, value)
-        return value
+        module = importlib.import_module(f"{package}.{home or name}")
+        loaded = {each: getattr(module, each) for each in homes[home]} if home else {name: module}
+        vars(sys.modules[package]).update(loaded)
+        return loaded[name]
 
     return load, public
 

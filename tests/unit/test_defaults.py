@@ -11,7 +11,7 @@ from swmodel.config import adjoint as adjoint_section
 from swmodel.config import from_files, initial, inversion, nests, physics, scenario, solvers, source
 from swmodel.config.reading import Section
 from swmodel.dynamics.dissipation import FreeSlip
-from swmodel.dynamics.momentum import EnergyConserving
+from swmodel.dynamics.layer import EnergyConserving
 from swmodel.forcing import wind_laws
 from swmodel.grids import bathymetry
 

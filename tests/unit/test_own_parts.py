@@ -27,13 +27,14 @@ from swmodel.config.studies import problem_of, transformed_of
 from swmodel.dynamics.boundaries import OpenBoundary
 from swmodel.dynamics.cores import Discretisation
 from swmodel.dynamics.dissipation import Slip
+from swmodel.dynamics.layer import VorticityFlux
 from swmodel.dynamics.limiters import Limiter
-from swmodel.dynamics.momentum import Coriolis, VorticityFlux
 from swmodel.dynamics.terms import Term
 from swmodel.dynamics.tracers import AdvectionScheme
 from swmodel.errors import ConfigError
 from swmodel.fields.field import HaloError
 from swmodel.fields.parts import code_of, control_names, shipped_parts, snake_case, units_of
+from swmodel.grids.geometry import Coriolis
 from swmodel.output.fingerprint import describe, differences, fingerprint
 from swmodel.output.products.base import Product
 from swmodel.stepping.explicit import TimeStepper
@@ -425,7 +426,7 @@ def test_check_says_what_it_imports_before_it_does_and_counts_a_product(case, ca
 
 SCHEMES = """\
 import dataclasses
-from swmodel.dynamics.momentum import EnstrophyConserving
+from swmodel.dynamics.layer import EnstrophyConserving
 from swmodel.dynamics.limiters import MinMod
 from swmodel.dynamics.tracers import Centred, Limiter
 
@@ -472,7 +473,7 @@ CORE = """\
 import swmodel as sw
 from swmodel.dynamics.cores import FiniteDifferences
 from swmodel.dynamics.dissipation import Slip
-from swmodel.dynamics.momentum import VorticityFlux
+from swmodel.dynamics.layer import VorticityFlux
 
 
 class Halved(FiniteDifferences):
@@ -627,7 +628,7 @@ def test_a_restart_alone_imports_nothing_and_says_what_it_needs(case):
 
 TILTED = """\
 import swmodel as sw
-from swmodel.dynamics.momentum import Coriolis
+from swmodel.grids.geometry import Coriolis
 
 
 class Tilted(Coriolis):
