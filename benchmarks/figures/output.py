@@ -16,7 +16,7 @@ import numpy as np
 from figures.start import AGAIN, folder_of_run, run_of_experiment
 from harness import ratio
 
-from swmodel.output.netcdf import has_zstd
+from swmodel.output.products.snapshots import has_zstd
 
 NAMES = (
     "output_overhead",

@@ -30,7 +30,7 @@ class Moment(TypedDict, total=False):
         since: the time of the first sample of statistics [s], whose last is at `seconds`; None for fields of one time.
         start: date and time of 0 s (a datetime, UTC), or None.
         attributes: global attributes.
-        static, members: as for netcdf.FieldFile.
+        static, members: as for records.FieldFile.
     """
 
     seconds: Required[float]
@@ -262,7 +262,7 @@ class FieldsOfOneTime:
 
     Attributes:
         dataset, grid: the open Dataset, and its Grid.
-        static: the fields that are constant in time, as for netcdf.FieldFile.
+        static: the fields that are constant in time, as for records.FieldFile.
         start: date and time of 0 s, or None.
     """
 

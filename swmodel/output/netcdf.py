@@ -1,12 +1,8 @@
-"""netCDF files of a run, which the root rank writes for xarray, xgcm and any other tool that reads CF.
+"""netCDF files of series, of single moments, and of parts of a grid, which the root rank writes; records.py has others.
 
-    FieldFile     fields on the C-grid, one record after another
     GaugeFile     time series at points, one record a step (CF discrete sampling geometry timeSeries)
     write_fields  fields of one moment or of the whole run (maxima, arrival times)
     GridPart      a box of the cells of a grid, and means over blocks of them
-
-A record that `append` has written survives the end of the process. Other programs can open a file while the run writes
-it.
 
 A field at the centres of a block of n x n cells is the mean over the area of those that may be wet, as is the depth.
 `area` is this area. A block may be wet if any of its cells may be. A field at a face of a block is the mean over those
@@ -15,23 +11,20 @@ of its n faces that touch water. A corner keeps its value.
 
 import dataclasses
 import functools
-import math
 import time as clock
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-import netCDF4
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..defaults import LONGEST_CHUNK
 from ..errors import ConfigError
-from ..fields.variables import INTERFACES, Variable, layer_of
+from ..fields.variables import Variable
 from ..grids.grid import Grid, limits_on
-from ..runtime.signals import LOCK
 from . import BLOCKS, Claim, definitions, metadata
-from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, fill_dry, variable_name
+from .definitions import FieldsOfOneTime, Moment, checked_shape, dry_points, variable_name
 from .metadata import Attribute
 from .records import Opening, RecordFile
 
@@ -161,97 +154,6 @@ class GridPart:
 
 TIMED = {"coordinates": "time"}  # the attribute of fields in a file of one time
 GAUGE_SECONDS = 10.0  # wall-clock time after which buffered records are written
-
-
-@functools.cache
-def has_zstd() -> bool:
-    """Whether the netCDF library here can compress by zstd."""
-    with LOCK, netCDF4.Dataset("zstd", "w", diskless=True) as dataset:
-        return bool(dataset.has_zstd_filter())
-
-
-class FieldFile(RecordFile):
-    """Fields on the C-grid along time, NaN on land.
-
-    Args:
-        path: the path of the file, or a Claim of it.
-        grid: the Grid.
-        variables: names from fields.variables, or other rows.
-        static: fields that are constant in time, {name or row: (ny, nx)}. "wet" is the land mask, 1 in water; "depth"
-            [m] is (members, ny, nx) if it differs between members; "area" [m2] is that of the water in blocks of cells.
-        layers: how many there are of the model. Where `variables` has the fields of all of them, such as eta and
-            eta_2, they are one variable along the dimension `layer`, and heights of interfaces along `interface`.
-        dtype: the dtype of the variables in the file.
-        compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
-        opening: the other arguments, those of Opening.
-
-    Raises:
-        DataError, SwmodelError: as RecordFile.
-    """
-
-    def __init__(
-        self,
-        path: str | Path | Claim,
-        grid: Grid,
-        variables: Sequence[str | Variable],
-        *,
-        static: Mapping[str | Variable, np.ndarray] | None = None,
-        layers: int = 1,
-        dtype: DTypeLike = "float32",
-        compression: metadata.Compression = 1,
-        **opening: Unpack[Opening],
-    ) -> None:
-        rows = [metadata.variable_of(name) for name in variables]
-        written = {row.name for row in rows}
-        static = {key: array for key, array in (static or {}).items() if variable_name(key) not in written}
-        self._grid, self._dtype, self._rows = grid, np.dtype(dtype), rows
-        self._dry = {position: dry_points(static, grid, position) for position in {row.position for row in rows}}
-
-        joined = {layer_of(row.name)[0] for row in rows if layers > 1 and layer_of(row.name)[1]}
-        options: Any = {"time": True, "of_members": True, "compression": compression}
-
-        def define(dataset):
-            definitions.define_grid(dataset, grid, static.get("area"))
-            definitions.define_layers(dataset, {"layer": layers} if layers > 1 else {})
-            if INTERFACES in joined:
-                definitions.define_layers(dataset, {"interface": layers + 1})
-                dataset["grid"].vertical_dimensions = "layer: interface (padding: none)"  # of SGRID, for xgcm
-            for row in rows:
-                if row.name in joined or layer_of(row.name)[0] not in joined:
-                    along = "" if row.name not in joined else "interface" if row.name == INTERFACES else "layer"
-                    definitions.define_field(dataset, row, grid, self._dtype, along=along, **options)
-            definitions.FieldsOfOneTime(dataset, grid, static).store_static()
-
-        super().__init__(path, grid, define, {"stored_as": str(self._dtype)}, **opening)
-
-    def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
-        """Write one record.
-
-        Args:
-            seconds: model time since the start [s], later than the last record's; if equal, that record is replaced.
-            fields: {name: global array} of all variables of the file, or (name, array) of each in turn, of which one is
-                held at a time. Arrays are (ny, nx), with one more face in each direction that is not periodic. For an
-                ensemble the members are the first dimension.
-
-        Raises:
-            SwmodelError: if the disk has no space for it.
-        """
-        positions = {row.name: row.position for row in self._rows}
-        shapes = {name: self._members + metadata.shape(self._grid, position) for name, position in positions.items()}
-        pairs = self._ordered(fields, shapes) if isinstance(fields, Mapping) else fields
-
-        def stored(name, array):
-            return fill_dry(checked_shape(name, array, shapes[name]), self._dry[positions[name]], self._dtype)[None]
-
-        values = ((name, stored(name, array)) for name, array in pairs)
-        size = self._dtype.itemsize * sum(map(math.prod, shapes.values()))
-        self.write(np.array([seconds], float), values, size)
-
-    def _ordered(self, fields, shapes):
-        """[(name, array)] in the order of the file, after all names and shapes were checked."""
-        if set(fields) != set(shapes):
-            raise ValueError(f"append: got {', '.join(fields)} for {self.path}, which holds {', '.join(shapes)}.")
-        return [(name, checked_shape(name, fields[name], shape)) for name, shape in shapes.items()]
 
 
 class GaugeFile(RecordFile):

@@ -1,21 +1,27 @@
-"""A netCDF file that grows along time, record by record: creation, continuation after a restart, and appending."""
+"""netCDF files that grow along time, record by record: creation, continuation after a restart, and appending.
+
+The root rank writes them for xarray, xgcm and any other tool that reads CF. A record that has been written survives the
+end of the process. Other programs can open a file while the run writes it.
+"""
 
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, Unpack
 
 import netCDF4
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..defaults import LONGEST_CHUNK
 from ..errors import DataError, SwmodelError
-from ..fields.variables import layer_of
+from ..fields.variables import INTERFACES, Variable, layer_of
 from ..grids.grid import Grid
 from ..grids.regrid import Date
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, not_continued, replacing, reserve
+from .definitions import checked_shape, dry_points, fill_dry, variable_name
 from .metadata import Attribute, MemberValues
 
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
@@ -186,6 +192,90 @@ class RecordFile:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class FieldFile(RecordFile):
+    """Fields on the C-grid along time, NaN on land.
+
+    Args:
+        path: the path of the file, or a Claim of it.
+        grid: the Grid.
+        variables: names from fields.variables, or other rows.
+        static: fields that are constant in time, {name or row: (ny, nx)}. "wet" is the land mask, 1 in water; "depth"
+            [m] is (members, ny, nx) if it differs between members; "area" [m2] is that of the water in blocks of cells.
+        layers: how many there are of the model. Where `variables` has the fields of all of them, such as eta and
+            eta_2, they are one variable along the dimension `layer`, and heights of interfaces along `interface`.
+        dtype: the dtype of the variables in the file.
+        compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
+        opening: the other arguments, those of Opening.
+
+    Raises:
+        DataError, SwmodelError: as RecordFile.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Claim,
+        grid: Grid,
+        variables: Sequence[str | Variable],
+        *,
+        static: Mapping[str | Variable, np.ndarray] | None = None,
+        layers: int = 1,
+        dtype: DTypeLike = "float32",
+        compression: metadata.Compression = 1,
+        **opening: Unpack[Opening],
+    ) -> None:
+        rows = [metadata.variable_of(name) for name in variables]
+        written = {row.name for row in rows}
+        static = {key: array for key, array in (static or {}).items() if variable_name(key) not in written}
+        self._grid, self._dtype, self._rows = grid, np.dtype(dtype), rows
+        self._dry = {position: dry_points(static, grid, position) for position in {row.position for row in rows}}
+
+        joined = {layer_of(row.name)[0] for row in rows if layers > 1 and layer_of(row.name)[1]}
+        options: Any = {"time": True, "of_members": True, "compression": compression}
+
+        def define(dataset):
+            definitions.define_grid(dataset, grid, static.get("area"))
+            definitions.define_layers(dataset, {"layer": layers} if layers > 1 else {})
+            if INTERFACES in joined:
+                definitions.define_layers(dataset, {"interface": layers + 1})
+                dataset["grid"].vertical_dimensions = "layer: interface (padding: none)"  # of SGRID, for xgcm
+            for row in rows:
+                if row.name in joined or layer_of(row.name)[0] not in joined:
+                    along = "" if row.name not in joined else "interface" if row.name == INTERFACES else "layer"
+                    definitions.define_field(dataset, row, grid, self._dtype, along=along, **options)
+            definitions.FieldsOfOneTime(dataset, grid, static).store_static()
+
+        super().__init__(path, grid, define, {"stored_as": str(self._dtype)}, **opening)
+
+    def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
+        """Write one record.
+
+        Args:
+            seconds: model time since the start [s], later than the last record's; if equal, that record is replaced.
+            fields: {name: global array} of all variables of the file, or (name, array) of each in turn, of which one is
+                held at a time. Arrays are (ny, nx), with one more face in each direction that is not periodic. For an
+                ensemble the members are the first dimension.
+
+        Raises:
+            SwmodelError: if the disk has no space for it.
+        """
+        positions = {row.name: row.position for row in self._rows}
+        shapes = {name: self._members + metadata.shape(self._grid, position) for name, position in positions.items()}
+        pairs = self._ordered(fields, shapes) if isinstance(fields, Mapping) else fields
+
+        def stored(name, array):
+            return fill_dry(checked_shape(name, array, shapes[name]), self._dry[positions[name]], self._dtype)[None]
+
+        values = ((name, stored(name, array)) for name, array in pairs)
+        size = self._dtype.itemsize * sum(map(math.prod, shapes.values()))
+        self.write(np.array([seconds], float), values, size)
+
+    def _ordered(self, fields, shapes):
+        """[(name, array)] in the order of the file, after all names and shapes were checked."""
+        if set(fields) != set(shapes):
+            raise ValueError(f"append: got {', '.join(fields)} for {self.path}, which holds {', '.join(shapes)}.")
+        return [(name, checked_shape(name, fields[name], shape)) for name, shape in shapes.items()]
 
 
 def _created(path, define, attributes):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from swmodel.grids.grid import CartesianGrid
-from swmodel.output.netcdf import FieldFile, GaugeFile
+from swmodel.output.netcdf import GaugeFile
+from swmodel.output.records import FieldFile
 
 from . import endurance
 

@@ -17,7 +17,8 @@ from swmodel.errors import DataError, SwmodelError
 from swmodel.fields.variables import VARIABLES
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output.metadata import shape
-from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields
+from swmodel.output.netcdf import GaugeFile, write_fields
+from swmodel.output.records import FieldFile
 from tests.selection import later, now
 
 netCDF4 = pytest.importorskip("netCDF4")
@@ -286,7 +287,7 @@ def test_a_file_can_be_read_while_the_run_writes_it(tmp_path):
         import sys, subprocess, os
         import numpy as np
         from swmodel.grids.grid import CartesianGrid
-        from swmodel.output.netcdf import FieldFile
+        from swmodel.output.records import FieldFile
         file = FieldFile(sys.argv[1], CartesianGrid(7, 5, (0.0, 1.0), (0.0, 1.0)), ("eta",))
         plain = {name: value for name, value in os.environ.items() if name != "HDF5_USE_FILE_LOCKING"}
         for k in range(2):
@@ -460,7 +461,7 @@ def test_of_many_runs_that_start_at_once_one_writes_and_its_lock_is_gone_when_it
         import sys
         from swmodel.errors import SwmodelError
         from swmodel.grids.grid import CartesianGrid
-        from swmodel.output.netcdf import FieldFile
+        from swmodel.output.records import FieldFile
         print("ready", flush=True)
         sys.stdin.readline()
         try:

@@ -22,7 +22,8 @@ from swmodel import postprocess  # noqa: E402
 from swmodel.diagnostics import derived as diagnostics  # noqa: E402
 from swmodel.errors import PlotError  # noqa: E402
 from swmodel.output.metadata import continued_attributes  # noqa: E402
-from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
+from swmodel.output.netcdf import GaugeFile, write_fields  # noqa: E402
+from swmodel.output.records import FieldFile  # noqa: E402
 from swmodel.postprocess import (  # noqa: E402
     budgets,
     cgrid,

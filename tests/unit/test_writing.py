@@ -12,7 +12,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import SwmodelError
-from swmodel.output import netcdf, running
+from swmodel.output import records, running
 from swmodel.output.products import snapshots
 from swmodel.output.restart import write_restart_parts
 from swmodel.output.running import Run
@@ -159,7 +159,7 @@ class Exited(BaseException):
 def test_a_signal_ends_the_process_after_a_record_and_not_within_it(tmp_path, monkeypatch, way):
     """A file that HDF5 is cut off in may be unreadable."""
     within, done, order = threading.Event(), threading.Event(), []
-    original = {"write": netcdf.FieldFile.append, "open": netcdf.FieldFile.__init__, "close": netcdf.FieldFile.close}
+    original = {"write": records.FieldFile.append, "open": records.FieldFile.__init__, "close": records.FieldFile.close}
 
     def slow(*arguments, **options):
         within.set()
@@ -172,7 +172,7 @@ def test_a_signal_ends_the_process_after_a_record_and_not_within_it(tmp_path, mo
         raise Exited
 
     name = {"write": "append", "open": "__init__", "close": "close"}[way]
-    monkeypatch.setattr(netcdf.FieldFile, name, slow)
+    monkeypatch.setattr(records.FieldFile, name, slow)
     monkeypatch.setattr("os._exit", ended)
     run = simulation(tmp_path, "arrays")
     run.outputs = run.outputs[:1]
@@ -229,7 +229,7 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
         reached.release(100 if step == last else 1)
 
     progress.reads_files = False
-    monkeypatch.setattr(netcdf.FieldFile, "append", late(netcdf.FieldFile.append))
+    monkeypatch.setattr(records.FieldFile, "append", late(records.FieldFile.append))
     monkeypatch.setattr("swmodel.output.running.write_restart_parts", late(write_restart_parts))
     simulation(tmp_path / "late", engine).run(steps=8, progress=progress)
     assert len(overlapped) == 7 and all(overlapped)
@@ -264,7 +264,7 @@ def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
 
 
 def test_a_function_of_the_users_finds_the_files_complete(tmp_path, monkeypatch):
-    append, found = netcdf.FieldFile.append, []
+    append, found = records.FieldFile.append, []
 
     def slow(*arguments):
         time.sleep(0.1)
@@ -274,7 +274,7 @@ def test_a_function_of_the_users_finds_the_files_complete(tmp_path, monkeypatch)
         with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
             found.append((step, len(dataset["time"])))
 
-    monkeypatch.setattr(netcdf.FieldFile, "append", slow)
+    monkeypatch.setattr(records.FieldFile, "append", slow)
     simulation(tmp_path, "arrays").run(steps=6, progress=progress)
     assert found == [(step, step // 2 + 1) for step in (0, 4, 6)]  # a restart is due at step 4
 

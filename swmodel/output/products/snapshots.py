@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Unpack
 
 import jax
 import jax.numpy as jnp
+import netCDF4
 import numpy as np
 
 from ...diagnostics import derived as diagnostics
@@ -26,14 +27,15 @@ from ...grids.grid import Grid
 from ...models.ensemble import Ensemble
 from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
+from ...runtime.signals import LOCK
 from ...stencils.native import push_slot
 from ...stepping.loop import on_each_tile, step_loop
 from ...stepping.members import Members
 from ...stepping.steps import History
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute, Compression, rows_of, static_fields
-from ..netcdf import FieldFile, GridPart, has_zstd
-from ..records import Opening, RecordFile
+from ..netcdf import GridPart
+from ..records import FieldFile, Opening, RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import MakeSample
 
@@ -43,6 +45,13 @@ MOST_BYTES = 64_000_000  # of gathered snapshots, which one process holds to wri
 COMPRESSIONS: dict[str, Compression] = {"zlib": 1, "zstd": "zstd", "none": 0}
 AUTO = "auto"  # zstd where the netCDF library has it, else zlib
 COMMENT = "summed over rings of |k| and divided by their width: the sum times the width is the domain's mean"
+
+
+@functools.cache
+def has_zstd() -> bool:
+    """Whether the netCDF library here can compress by zstd."""
+    with LOCK, netCDF4.Dataset("zstd", "w", diskless=True) as dataset:
+        return bool(dataset.has_zstd_filter())
 
 
 @dataclasses.dataclass(frozen=True)
