@@ -6,7 +6,7 @@ import pytest
 import rich.console
 
 from swmodel.cli import installation as doctor
-from swmodel.runtime import launch, version
+from swmodel.runtime import launch, packages
 from tests.selection import later
 
 OURS = ["Open MPI 5.0.11", "/venv/lib/libmpi.so.40"]
@@ -26,7 +26,7 @@ def test_this_installation_is_well_and_two_ranks_talk():
     assert rows(report, "exchange") == {"on 2 ranks": "passed"}
     assert rows(report, "MPI")["are they one"] == "yes"
     assert set(rows(report, "binding")) == {"rank 0", "rank 1"}
-    assert rows(report, "versions")["swmodel"] == version.VERSION
+    assert rows(report, "versions")["swmodel"] == packages.VERSION
     assert rows(report, "devices")["device"]
 
 
