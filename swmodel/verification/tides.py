@@ -30,7 +30,7 @@ from ..dynamics.system import System
 from ..fields.field import Value
 from ..fields.state import State
 from ..forcing.constituents import EQUILIBRIUM
-from ..output.products.harmonics import Harmonics
+from ..output.products.means import Harmonics
 from ..stepping.steps import History
 from .case import Case, Mark, Outcome, Panel
 from .channels import G, T, amplitude_and_phase

@@ -26,7 +26,7 @@ from ...models.checks import check_gregorian
 from ...models.parts import nodal_latitude
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
-from ...output.products.harmonics import why_not_separable
+from ...output.products.means import why_not_separable
 from .costs import OfRun, of_window
 from .readers import GaugeReader, everywhere, outermost
 from .records import DictOf, Observation
