@@ -156,10 +156,7 @@ def _lines(made, experiment, model, need, moving, sea, split):
         ("sea floor", sea),
         *facts.layers_lines(model),
         ("ranks", split),
-        (
-            "memory",
-            f"about {memory.size(need)} per rank, in {model.dtype}\n{fit}",
-        ),
+        ("memory", f"about {memory.size(need)} per rank, in {model.dtype}\n{fit}"),
         ("core", ", ".join(filter(None, (model.core.describe(), facts.damping_of(model))))),
         ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),
     ]

@@ -126,9 +126,7 @@ app = typer.Typer()
 
 
 @command(
-    app,
-    "swmodel bathymetry gebco.nc",
-    "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
+    app, "swmodel bathymetry gebco.nc", "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3"
 )
 def bathymetry(
     files: Annotated[list[str], input_path("FILE...", "Elevations or depths, the first before the others.")],
@@ -163,8 +161,7 @@ def export(
     output: Annotated[str, output_path("FILE", "GeoTIFF (.tif), GeoJSON or CSV.")],
     variable: Annotated[str | None, typer.Option(help="Field at the centres of cells. Without it: flow_depth.")] = None,
     level: Annotated[
-        list[float] | None,
-        typer.Option(help="Lower limit of a class of polygons; may be repeated. Without it: 0."),
+        list[float] | None, typer.Option(help="Lower limit of a class of polygons; may be repeated. Without it: 0.")
     ] = None,
     crs: Annotated[
         str | None, typer.Option(metavar="EPSG:N", help="Projection of x and y of a Cartesian grid.")

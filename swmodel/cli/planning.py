@@ -226,10 +226,7 @@ def _gradient(case, subject):
 
 
 def measure_gradient(
-    make: Callable[[Communicator], tuple[ShallowWater, State]],
-    shape: tuple[int, int],
-    stepper: TimeStepper,
-    steps: int,
+    make: Callable[[Communicator], tuple[ShallowWater, State]], shape: tuple[int, int], stepper: TimeStepper, steps: int
 ) -> Gradient:
     """The time and memory of the gradient of the final energy by the initial elevation, a typical gradient.
 

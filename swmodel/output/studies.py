@@ -125,12 +125,7 @@ def name_of(control: str) -> str:
 
 
 def write_sensitivities(
-    path: str | Path,
-    grid: Grid,
-    found: Mapping[str, Any],
-    *,
-    cost: Mapping[str, Any],
-    **moment: Unpack[Moment],
+    path: str | Path, grid: Grid, found: Mapping[str, Any], *, cost: Mapping[str, Any], **moment: Unpack[Moment]
 ) -> None:
     """Write {control: Sensitivity}; an older file stays until this one is complete.
 

@@ -207,11 +207,7 @@ class ChannelMode:
         f, h = np.diag(self.f0 + self.beta * y), np.diag(self.depth + self.slope * y)
         eye, zero = np.eye(n), np.zeros((n, n))
         matrix = np.block(  # of omega (U, W, E) with V = i W, so that everything is real
-            [
-                [zero, -f, self.k * self.gravity * eye],
-                [-f, zero, -self.gravity * d],
-                [self.k * h, d @ h, zero],
-            ]
+            [[zero, -f, self.k * self.gravity * eye], [-f, zero, -self.gravity * d], [self.k * h, d @ h, zero]]
         )
         kept = np.r_[0:n, n + np.arange(n)[inner], 2 * n : 3 * n]
         values, vectors = np.linalg.eig(matrix[np.ix_(kept, kept)])
