@@ -23,8 +23,6 @@ from . import sections
 from .frame import choice, filled
 from .sections import Run
 
-__all__ = ["report"]
-
 
 def report(
     paths: str | pathlib.Path | Sequence[str | pathlib.Path],
