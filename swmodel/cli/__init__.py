@@ -59,7 +59,7 @@ _UsageError, _ClickError = cast("tuple[type[Exception], type[Exception]]", typer
 
 def _run(arguments, root):
     if not root:
-        _silence_standard_output()
+        sys.stdout = open(os.devnull, "w")
     try:
         code = typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
         return _end_at_once(root) if code == INTERRUPTED else code  # typer's code for KeyboardInterrupt
@@ -84,8 +84,3 @@ def _end_at_once(root):
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(INTERRUPTED)
-
-
-def _silence_standard_output():
-    """Let the root alone write to standard output."""
-    sys.stdout = open(os.devnull, "w")

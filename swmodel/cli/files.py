@@ -221,9 +221,6 @@ def report_files(files: Sequence[str | Path], given: options.Page) -> Path:
 
 def open_page(page: Path) -> None:
     """Open a page in the user's browser, and print its path; without a display, print only the path."""
-    shown = _has_display() and webbrowser.open(page.resolve().as_uri())
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    shown = has_display and webbrowser.open(page.resolve().as_uri())
     print(page if shown else f"{page}\nno browser was opened, as there is no display here; open this file in one.")
-
-
-def _has_display():
-    return sys.platform in ("darwin", "win32") or any(os.environ.get(key) for key in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -48,7 +48,8 @@ def animate(
     if "time" not in dataset[variable].dims or dataset.sizes["time"] < 2:
         raise PlotError(f"animate: {variable!r} has one record only; an animation needs two or more.")
     time, start, storms = seconds(dataset), start_of(dataset), storms_of(dataset)
-    norm, colormap = field_norm(dataset[variable], _sample(dataset, mesh, variable))
+    some = np.unique(np.linspace(0, len(time) - 1, 8).round().astype(int)).tolist()
+    norm, colormap = field_norm(dataset[variable], np.stack([drawable(dataset, mesh, variable, k) for k in some]))
     height = float(np.clip(width * mesh.shape, 1.5, 8.0))
     with style.applied():
         page = style.new_figure(width + 1.6, height + 0.85)
@@ -87,9 +88,3 @@ def _writer(path, frames_per_second):
     return FFMpegWriter(
         fps=frames_per_second, codec="libx264", extra_args=["-vf", even, "-pix_fmt", "yuv420p", "-crf", "20"]
     )
-
-
-def _sample(dataset, mesh, variable):
-    """A few records, from which the colour limits are taken."""
-    records = np.unique(np.linspace(0, dataset.sizes["time"] - 1, 8).round().astype(int))
-    return np.stack([drawable(dataset, mesh, variable, int(k)) for k in records])

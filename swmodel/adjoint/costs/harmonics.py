@@ -98,7 +98,9 @@ class HarmonicMisfit(OfRun):
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         names, outer = _common_names(self.constants), outermost(model)
-        start = _start_of(self.start, outer)
+        for dated in outer.dated[:1]:  # the run's parts have the same date
+            dated.check("HarmonicMisfit", self.start)
+        start = outer.start if self.start is None else in_utc(self.start)
         check_gregorian(outer, start, "the misfit of harmonic constants")
         factors = [nodal(name, start, nodal_latitude(outer)) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
@@ -130,13 +132,6 @@ def _common_names(constants):
                 "give all gauges the same constituents, with NaN for what is not known."
             )
     return first[1].names
-
-
-def _start_of(start, model):
-    """The date and time of step 0; raises ConfigError if it is not that of the model's parts."""
-    for dated in model.dated[:1]:
-        dated.check("HarmonicMisfit", start)
-    return model.start if start is None else in_utc(start)
 
 
 def fit_weights(
@@ -198,7 +193,8 @@ def constants_in(
     if DEVIATION not in extra and deviation is None:
         raise DataError(f"{path} has no column {DEVIATION}; add it, or give the deviation of all gauges.")
     columns = read_table(path, (*across, *wanted, *extra), texts=("name",))
-    _check_names(path, columns["name"])
+    if twice := [name for k, name in enumerate(columns["name"]) if name in columns["name"][:k]]:
+        raise DataError(f"{path} has two gauges named {twice[0]!r}; give each a name of its own.")
     found, unused = {}, []
     for k, name in enumerate(columns["name"]):
         constants = {c: (columns[f"{c}_amplitude_m"][k], columns[f"{c}_phase_deg"][k]) for c in names}
@@ -241,9 +237,3 @@ def constants_in_water(
     if not found:
         raise ConfigError("none of the gauges has water around it on this grid; give others, or a finer grid.")
     return found, ashore
-
-
-def _check_names(path, names):
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise DataError(f"{path} has two gauges named {twice[0]!r}; give each a name of its own.")
