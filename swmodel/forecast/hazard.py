@@ -1,4 +1,4 @@
-"""What a bank tells before an earthquake: hazard curves, and where the next buoy should be.
+"""What follows from a bank before an earthquake: hazard curves, and where the next buoy should be.
 
 A hazard curve is how often waves are higher than a level, by many scenarios of earthquakes and a bank of unit faults.
 
@@ -21,7 +21,7 @@ fault if they are not further from its centre than the length of the rupture, lo
 et al. 2010), and the width of the fault together; others do not count.
 Waves are those of the bank: they are linear, and faults have the depth that they have there.
 
-`next_buoy` says how much the record of each candidate would narrow the forecast of harbours. The amplitudes are
+`next_buoy` ranks candidates by how much their records would narrow the forecast of harbours. The amplitudes are
 N(0, C), C = U U^T, and the waves of harbours H a have the variance tr(H C H^T), summed over harbours and times. Records
 of the gauges g that there are, G_g a + e with e ~ N(0, R_g) (errors.py), leave tr(H U M^-1 U^T H^T), M = 1 + sum over g
 of U^T G_g^T R_g^-1 G_g U. The posterior does not depend on the values of the records, so that no earthquake is needed
