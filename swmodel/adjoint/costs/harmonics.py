@@ -20,13 +20,13 @@ import numpy as np
 
 from ...errors import ConfigError, DataError
 from ...fields.parameters import Moment, declared, in_utc
-from ...forcing.constituents import distinct, nodal, periods
+from ...forcing.constituents import distinct, nodal
 from ...grids.observed_tables import read_table, table_names
 from ...models.checks import check_gregorian
 from ...models.parts import nodal_latitude
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
-from ...output.products.means import why_not_separable
+from ...output.products.means import fit_basis, why_not_separable
 from .costs import OfRun, of_window
 from .readers import GaugeReader, everywhere, outermost
 from .records import DictOf, Observation
@@ -160,9 +160,8 @@ def fit_weights(
         raise ConfigError(f"HarmonicMisfit: {why}")
     if inside.size > MOST_STEPS:
         raise ConfigError(f"HarmonicMisfit: a fit over {inside.size:,} steps is too long; give a shorter window.")
-    theta = 2.0 * np.pi * np.mod(numbers[inside, None] * (dt / periods(names)), 1.0) + [angle for _, angle in factors]
-    waves = np.stack([np.cos(theta), np.sin(theta)], -1) * np.array([f for f, _ in factors])[:, None]
-    basis = np.hstack([np.ones((inside.size, 1)), waves.reshape(inside.size, -1)])
+    sizes = [1.0, *np.repeat([factor for factor, _ in factors], 2)]
+    basis = fit_basis(names, factors, numbers[inside], dt) * sizes
     weights = np.zeros((steps, 2 * len(names)))
     weights[inside] = np.linalg.solve(basis.T @ basis, basis.T)[1:].T
     return weights

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, cast
 
 import jax
@@ -30,7 +30,7 @@ from ...models.shallow_water import ShallowWater
 from ..schedule import AbstractSimulation
 from .base import Arrays, Product, Sample, Sampler, Samples, add_term, derived, first_sample, interval, total, zero_sum
 
-__all__ = ["Harmonics", "Means", "fitted", "why_not_separable"]
+__all__ = ["Harmonics", "Means", "fit_basis", "fitted", "why_not_separable"]
 
 
 class Means(Product):
@@ -226,19 +226,23 @@ class Harmonics(Product):
             yield made(f"{row.name}_amplitude_{name}", row.units, f"{name} amplitude", tidal), amplitude
             yield made(f"{row.name}_phase_{name}", "degree", f"{lag_of} of {name}"), lag
 
-    def basis(self, steps: np.ndarray, dt: float) -> np.ndarray:
-        """1, cos theta_k and sin theta_k at the given steps, (samples, 1 + 2 n) in float64."""
-        cycles = np.mod(steps[:, None] * (dt / periods(self.constituents)), 1.0)
-        theta = 2.0 * np.pi * cycles + np.array([argument for _, argument in self.nodal])
-        waves = np.stack([np.cos(theta), np.sin(theta)], -1).reshape(len(steps), -1)
-        return np.hstack([np.ones((len(steps), 1)), waves])
-
     def attributes(self, samples: Sampler) -> dict[str, str | float]:
         behind = "the equilibrium argument at Greenwich of the start of the run" if self.dated else ""
         return {"product_comment": f"phase lags behind {behind or 'cos(omega t) from step 0'}, in degrees"}
 
     def content(self) -> str:
         return f"amplitude and phase lag of {', '.join(self.constituents)} of {', '.join(self.variables)}"
+
+
+def fit_basis(names: tuple[str, ...], factors: Iterable[tuple], steps: np.ndarray, dt: float) -> np.ndarray:
+    """1, cos theta_k and sin theta_k of constituents at the given steps, (samples, 1 + 2 n) in float64.
+
+    `factors` are (f, V + u [rad]) of each.
+    """
+    cycles = np.mod(steps[:, None] * (dt / periods(names)), 1.0)
+    theta = 2.0 * np.pi * cycles + np.array([argument for _, argument in factors])
+    waves = np.stack([np.cos(theta), np.sin(theta)], -1).reshape(len(steps), -1)
+    return np.hstack([np.ones((len(steps), 1)), waves])
 
 
 def why_not_separable(names: tuple[str, ...], length: float) -> str | None:
@@ -276,7 +280,7 @@ def fitted(harmonics: Harmonics, sums: dict[str, np.ndarray], samples: Samples) 
         return {}
     matrix = 0.0
     for begin in range(0, len(steps), BLOCK):
-        basis = harmonics.basis(steps[begin : begin + BLOCK], samples.dt)
+        basis = fit_basis(harmonics.constituents, harmonics.nodal, steps[begin : begin + BLOCK], samples.dt)
         matrix = matrix + basis.T @ basis
     found = {}
     for name in harmonics.variables:
