@@ -10,9 +10,8 @@ import xarray as xr
 from matplotlib.animation import FFMpegWriter, PillowWriter
 
 from ..errors import PlotError
-from ..runtime.paths import replacing
 from . import style
-from .files import label, mesh_of, seconds, stamp, start_of
+from .files import label, mesh_of, seconds, stamp, start_of, writing
 from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
 from .style import draw_storms, storms_of
 
@@ -60,7 +59,7 @@ def animate(
         title = axes.set_title("")
         colorbar_right_of(axes, image, label(dataset[variable]))
         try:
-            with replacing(path, path.suffix) as part, writer.saving(page, str(part), DOTS_PER_INCH):
+            with writing("animate", path, path.suffix) as part, writer.saving(page, str(part), DOTS_PER_INCH):
                 for k in range(len(time)):
                     image.set_data(drawable(dataset, mesh, variable, k))
                     title.set_text(stamp(time[k], start, time[-1]))
@@ -70,9 +69,6 @@ def animate(
                         artist.remove()
         except subprocess.CalledProcessError as error:
             raise PlotError(f"animate: ffmpeg could not write {path} with H.264; name a .gif instead.") from error
-        except OSError as error:
-            reason = error.strerror or error
-            raise PlotError(f"animate: {path} cannot be written ({reason}); name another file.") from error
     return path
 
 

@@ -32,8 +32,7 @@ from ..forcing.constituents import waves_of
 from ..grids.regrid import Date
 from ..observed.folder import read_folder
 from ..observed.points import nearest_cell, read_marks
-from ..runtime.paths import replacing
-from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
+from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged, writing
 from .inundation import film_of, has_finer_bed, inundation, nodes_of_bed
 from .scores import Rules, Series, scores, table
 
@@ -63,7 +62,7 @@ def write_constants(path: pathlib.Path, output: pathlib.Path) -> None:
     if not waves:
         raise PlotError(f"export: the run that wrote {path} had no tide; give the gauges of one that has.")
     columns = [f"{wave}_{what}" for wave in waves for what in ("amplitude_m", "phase_deg")]
-    with replacing(output) as part, part.open("w", newline="") as file:
+    with writing("export", output) as part, part.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["name", *(("longitude", "latitude") if spherical else ("x", "y")), *columns])
         for gauge, row in zip(gauges, scores(gauges)):

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ...runtime.paths import replacing
 from ...runtime.version import VERSION
 from .. import style
+from ..files import writing
 from .frame import Section, as_figure, as_image, as_table, filled, joined, keys_note, markup, moments
 
 COLUMNS, OBSERVED = 3, "#555555"
@@ -281,6 +281,6 @@ def _slides(stamps, parts, label, keys):
 
 def _written(sections, title, path, command):
     source = f"swmodel {VERSION}"
-    with replacing(path) as part:
+    with writing(command, path) as part:
         part.write_text(filled(title, source, source, sections, f"swmodel {command}"), encoding="utf-8")
     return path
