@@ -44,18 +44,11 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
         share = {math.inf: "no effect"}.get(v.nonlinearity, f"{100 * v.nonlinearity:.3g} %")
         share = "blows up" if math.isnan(v.nonlinearity) else share
         size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
-        found = (
-            f"{v.dot_product:.1e}",
-            f"{v.taylor.rate:.3f}",
-            "-" if v.taylor.second is None else f"{v.taylor.rate_second:.3f}",
-        )
-        rows.append((v.control, size, *found, share, _judgement(v)))
+        second = "-" if v.taylor.second is None else f"{v.taylor.rate_second:.3f}"
+        ok = "ok" if not v.agreed else f"ok over {v.agreed} steps"
+        verdict = "WRONG" if not v.passed else ok if v.judged_by_rate else f"{ok} by the dot product"
+        rows.append((v.control, size, f"{v.dot_product:.1e}", f"{v.taylor.rate:.3f}", second, share, verdict))
     return columns(rows, len(heads))
-
-
-def _judgement(v):
-    ok = "ok" if not v.agreed else f"ok over {v.agreed} steps"
-    return "WRONG" if not v.passed else ok if v.judged_by_rate else f"{ok} by the dot product"
 
 
 def warn_of(verdicts: Sequence[Verdict], given: Container[str]) -> None:

@@ -1,16 +1,18 @@
 """`swmodel check`: a description of a run, or all mistakes of an experiment file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..config import Override, read
-from ..config.assembly import MOST_RECORDS, tiles, time_step, unstable
+from ..config import Experiment, Override, read
+from ..config.assembly import MOST_RECORDS, Assembly, tiles, time_step, unstable
 from ..config.scenario import PRODUCTS, bytes_of_outputs
 from ..config.sections import is_evaluated_whole
 from ..errors import ConfigError
+from ..models.shallow_water import ShallowWater
 from ..parallel import OneTileCommunicator
+from ..parallel.decomposition import Decomposition
 from ..runtime import launch, memory
 from ..runtime.paths import check_apart, expanded
 from ..stepping.stability import largest_time_step, limits
@@ -66,10 +68,10 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
     dt = simulation.dt
     tile = int(max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks)))
     moving = 0 if made.source is None else MOST_RECORDS
-    need = _bytes_of_rank(experiment, model, tile, moving)
+    need = bytes_of_rank(experiment, model, tile, moving)
     for one in made.nests:
         nested = studied[0].models[one.name]
-        own = _bytes_of_rank(one.made.experiment(), nested, -(-nested.grid.nx * nested.grid.ny // ranks), moving)
+        own = bytes_of_rank(one.made.experiment(), nested, -(-nested.grid.nx * nested.grid.ny // ranks), moving)
         need += own - memory.BASE
     floor = model.sea_floor
     sea, split = facts.sea_line(floor, whole), facts.ranks_line(decomposition, made.bathymetry.wet)
@@ -100,7 +102,6 @@ def _nests(made, family, states, dt, ranks):
 
 LARGEST_SUMMED = 2**22  # cells of a grid of which this process holds sums and maxima, which ranks share in a run
 WITHOUT_SUMS = ("fields", "gauges", "spectra", "restart")
-MOST_TILES = 9  # the most tiles of a large grid that are examined
 
 
 def _plan_of_tiles(made, experiment, ranks):
@@ -110,30 +111,28 @@ def _plan_of_tiles(made, experiment, ranks):
     stepper, grid = experiment.stepper.stepper(), made.grid
     layout = made.require(("run", "layout"), tiles, grid, ranks, experiment.run.layout)
     examined = []
-    for rank in _spread(layout):
-        if made.bathymetry.wet.block(*layout.tile(rank).slices).any():
-            communicator = OneTileCommunicator(layout.layout, rank)
-            model, state = starting.model_and_state(made, experiment, communicator, layout.layout, "arrays")
-            examined.append((model, limits(model, stepper, state), state))
+    for tile in tiles_with_water(made, layout):
+        model, state = starting.model_and_state(made, experiment, tile, layout.layout, "arrays")
+        examined.append((model, limits(model, stepper, state), state))
     if not examined:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")
     model, found, state = min(examined, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
     dt = _with_files(made, experiment, model, state, found, ("fields", *PRODUCTS, "products")).dt
     longest = largest_time_step(found) if found else np.inf
-    tile = int(np.prod(layout.tile(0).shape))
+    cells = int(np.prod(layout.tile(0).shape))
     depths = np.array([one.sea_floor.depths for one, *_ in examined])
     extent = f"{len(examined)} of {ranks:,} tiles were examined"
     sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {extent}"
     split = facts.ranks_line(layout)
     moving = 2 * (made.source is not None)
-    lines = _lines(made, experiment, model, _bytes_of_rank(experiment, model, tile, moving), moving, sea, split)
+    lines = _lines(made, experiment, model, bytes_of_rank(experiment, model, cells, moving), moving, sea, split)
     lines += [*_steps_lines(experiment, found, dt, longest), *_files_lines(made, experiment, model, dt)]
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
     warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *model_remarks(experiment, model)]
     return lines, [partly, *warnings]
 
 
-def _bytes_of_rank(experiment, model, tile, moving):
+def bytes_of_rank(experiment: Experiment, model: ShallowWater, tile: int, moving: int) -> float:
     """The bytes that a rank of `tile` cells needs, with `moving` records of a source's motion."""
     members = model.members or 1
     need = memory.of_model(members * tile, tile, *_sizes(experiment, model, moving))
@@ -156,10 +155,7 @@ def _lines(made, experiment, model, need, moving, sea, split):
         ("sea floor", sea),
         *facts.layers_lines(model),
         ("ranks", split),
-        (
-            "memory",
-            f"about {memory.size(need)} per rank, in {model.dtype}\n{fit}",
-        ),
+        ("memory", f"about {memory.size(need)} per rank, in {model.dtype}\n{fit}"),
         ("core", ", ".join(filter(None, (model.core.describe(), facts.damping_of(model))))),
         ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),
     ]
@@ -191,10 +187,17 @@ def _steps_lines(experiment, found, dt, longest):
     ]
 
 
+def tiles_with_water(made: Assembly, layout: Decomposition) -> Iterator[OneTileCommunicator]:
+    """Communicators of some tiles with water from all parts of a decomposition, at most nine."""
+    for rank in _spread(layout):
+        if made.bathymetry.wet.block(*layout.tile(rank).slices).any():
+            yield OneTileCommunicator(layout.layout, rank)
+
+
 def _spread(layout):
     """Some ranks from all parts of a decomposition."""
     rows, columns = (sorted({0, n // 2, n - 1}) for n in layout.layout)
-    return [iy * layout.layout[1] + ix for iy in rows for ix in columns][:MOST_TILES]
+    return [iy * layout.layout[1] + ix for iy in rows for ix in columns]
 
 
 def _check_files(made, experiment):

@@ -39,12 +39,7 @@ def _swmodel(
     pass
 
 
-@command(
-    app,
-    "swmodel new",
-    "swmodel new tohoku_2011",
-    "swmodel new double_gyre my_gyre",
-)
+@command(app, "swmodel new", "swmodel new tohoku_2011", "swmodel new double_gyre my_gyre")
 def new(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="An experiment; without it they are listed.")
@@ -216,10 +211,7 @@ def adjoint(file: options.File, given: options.Sensitivity, set: options.Set = N
     "swmodel invert double_gyre_twin.toml --resume",
 )
 def invert(
-    file: options.File,
-    given: options.Inverted,
-    set: options.Set = None,
-    observations: options.Observations = None,
+    file: options.File, given: options.Inverted, set: options.Set = None, observations: options.Observations = None
 ) -> None:
     """Find the sources, states or parameters that fit observations.
 
@@ -255,10 +247,7 @@ def green(file: options.File, given: options.Green, set: options.Set = None) -> 
     "swmodel forecast bank.nc --observations records --without 21418 --page",
     "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
 )
-def forecast(
-    bank: Annotated[str, input_path("BANK", "A file of `swmodel green`.")],
-    given: options.Forecast,
-) -> None:
+def forecast(bank: Annotated[str, input_path("BANK", "A file of `swmodel green`.")], given: options.Forecast) -> None:
     """Forecast waves with error bars from the records so far.
 
     Prints height and arrival at each point, and how the bands of 90 % hold the samples that were not used.
@@ -298,10 +287,7 @@ def buoys(
     "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
     "swmodel hazard bank.nc --earthquakes catalogue.csv --top-depth '0 km,15 km'",
 )
-def hazard(
-    bank: Annotated[str, input_path("BANK", "A bank of unit faults.")],
-    given: options.Hazard,
-) -> None:
+def hazard(bank: Annotated[str, input_path("BANK", "A bank of unit faults.")], given: options.Hazard) -> None:
     """Compute how often waves exceed a level at each point.
 
     Earthquakes are drawn at random on the faults of the bank. Prints the levels of return periods with their Monte
@@ -378,10 +364,7 @@ def doctor() -> None:
 def plot(
     files: Annotated[list[str], input_path("FILE...", "Output files of one run.")],
     output: Annotated[str | None, output_path("FILE", "Figure to write; its suffix chooses the format.")] = None,
-    kind: Annotated[
-        str,
-        typer.Option(help=f"auto, {', '.join(KINDS)}."),
-    ] = "auto",
+    kind: Annotated[str, typer.Option(help=f"auto, {', '.join(KINDS)}.")] = "auto",
     observations: options.Observations = None,
     variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,
     time: Annotated[
@@ -440,8 +423,7 @@ def view(files: options.OutputOfRun, given: options.Page) -> None:
 )
 def verify(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[CASE]...", help="Cases, marks or groups; all of them without it."),
+        list[str] | None, typer.Argument(metavar="[CASE]...", help="Cases, marks or groups; all of them without it.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Lower resolutions: minutes become seconds.")] = False,
     html: Annotated[str | None, path_option("FILE", "Write one page with all figures, which works offline.")] = None,

@@ -126,9 +126,7 @@ app = typer.Typer()
 
 
 @command(
-    app,
-    "swmodel bathymetry gebco.nc",
-    "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
+    app, "swmodel bathymetry gebco.nc", "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3"
 )
 def bathymetry(
     files: Annotated[list[str], input_path("FILE...", "Elevations or depths, the first before the others.")],
@@ -163,8 +161,7 @@ def export(
     output: Annotated[str, output_path("FILE", "GeoTIFF (.tif), GeoJSON or CSV.")],
     variable: Annotated[str | None, typer.Option(help="Field at the centres of cells. Without it: flow_depth.")] = None,
     level: Annotated[
-        list[float] | None,
-        typer.Option(help="Lower limit of a class of polygons; may be repeated. Without it: 0."),
+        list[float] | None, typer.Option(help="Lower limit of a class of polygons; may be repeated. Without it: 0.")
     ] = None,
     crs: Annotated[
         str | None, typer.Option(metavar="EPSG:N", help="Projection of x and y of a Cartesian grid.")
@@ -224,9 +221,6 @@ def report_files(files: Sequence[str | Path], given: options.Page) -> Path:
 
 def open_page(page: Path) -> None:
     """Open a page in the user's browser, and print its path; without a display, print only the path."""
-    shown = _has_display() and webbrowser.open(page.resolve().as_uri())
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    shown = has_display and webbrowser.open(page.resolve().as_uri())
     print(page if shown else f"{page}\nno browser was opened, as there is no display here; open this file in one.")
-
-
-def _has_display():
-    return sys.platform in ("darwin", "win32") or any(os.environ.get(key) for key in ("DISPLAY", "WAYLAND_DISPLAY"))

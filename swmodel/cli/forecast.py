@@ -18,7 +18,6 @@ from ..fields.parameters import quantity_of_option
 from ..grids.observed_tables import ENDS
 from ..observed.folder import read_folder
 from ..output import replacing
-from ..runtime.packages import VERSION
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..units import duration
@@ -208,8 +207,7 @@ def _page(bank, records, posterior, points, threshold, path):
     moments = _moments(errors.begin, posterior.until)
     shown = [*(bank.posterior(bank.usable(records, t, errors)[0], t, errors) for t in moments), posterior]
     tables = [_harbour_rows(one.harbours(points, threshold), one.scores(records)) for one in shown]
-    names = f"Forecast: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
-    logs.LOGGER.info("page: %s", forecast_page(shown, records, points, tables, *names, path))
+    logs.LOGGER.info("page: %s", forecast_page(shown, records, points, tables, bank.about.get("title", "waves"), path))
 
 
 def _save(figure, path):
@@ -276,9 +274,8 @@ def rank_buoys(
         each = [*(next_buoy(bank, harbours, gauges, time) for time in times), found]
         heads = ["candidate", "x", "y", "removes of the variance"]
         tables = [[heads, *([n, f"{x:g}", f"{y:g}", f"{100 * g:.3g} %"] for n, g, x, y in _best(one))] for one in each]
-        names = f"Next buoy: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
-        written = buoys_page(each, places, tables, *names, Path(output or "buoys").with_suffix(".html"))
-        logs.LOGGER.info("page: %s", written)
+        file = Path(output or "buoys").with_suffix(".html")
+        logs.LOGGER.info("page: %s", buoys_page(each, places, tables, bank.about.get("title", "waves"), file))
 
 
 def _best(found):
@@ -319,8 +316,8 @@ def print_hazard(path: str, options: Hazard) -> None:
     if options.page:
         from ..postprocess.pages.forecast import hazard_page
 
-        names = f"Hazard: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
-        logs.LOGGER.info("page: %s", hazard_page(found, rows, *names, Path(output).with_suffix(".html")))
+        about = bank.about.get("title", "waves")
+        logs.LOGGER.info("page: %s", hazard_page(found, rows, about, Path(output).with_suffix(".html")))
 
 
 def _remarks(drawn):

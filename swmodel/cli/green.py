@@ -96,8 +96,7 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
     where = model, case.stepper, places, case.sources, until, section.interval
     with PROCESS.ending_with(lambda name: _after_signal(name, path)):
         bank = made.require(
-            ("green",),
-            lambda: Bank.of(*where, begun=begun, progress=progress, store=store, about=about),
+            ("green",), lambda: Bank.of(*where, begun=begun, progress=progress, store=store, about=about)
         )
         store(bank)
     error = bank.about["error_of_a_run"]

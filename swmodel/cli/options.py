@@ -71,8 +71,7 @@ Devices = Annotated[
     typer.Option(min=1, metavar="N", help="With sharded: GPUs (or all), or host devices of a CPU (or one a core)."),
 ]
 LayoutOption = Annotated[
-    str | None,
-    typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks."),
+    str | None, typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks.")
 ]
 Folder = Annotated[str | None, output_path("DIR", "Folder to write to.")]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]

@@ -16,7 +16,7 @@ from ..adjoint.costs.costs import BoxEnergy
 from ..adjoint.problem import Problem
 from ..config import Experiment, Override, read
 from ..config.assembly import MOST_RECORDS, Assembly, model_of, time_step
-from ..config.scenario import Output, arrays_of, bytes_of_outputs
+from ..config.scenario import Output, arrays_of
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.studies import steps_of
 from ..errors import ConfigError, SwmodelError
@@ -33,6 +33,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import largest_time_step, limits
 from ..units import duration
 from . import facts
+from .checks import bytes_of_rank, tiles_with_water
 from .explain import Speed, count_iterations, shared_machine
 from .starting import assemble_alone
 
@@ -150,15 +151,11 @@ def _limits(made, experiment, stepper):
     if is_evaluated_whole(made.grid):
         model = model_of(made, SerialCommunicator(), engine="arrays")
         return made.require(("stepper",), limits, model, stepper, experiment.initial.state(model))
-    cuts = [max(2, math.ceil(n / TILE)) for n in made.grid.shape]
+    ny, nx = (max(2, math.ceil(n / TILE)) for n in made.grid.shape)
     found = []
-    for iy in sorted({0, cuts[0] // 2, cuts[0] - 1}):
-        for ix in sorted({0, cuts[1] // 2, cuts[1] - 1}):
-            layout = cuts[0], cuts[1]
-            tile = OneTileCommunicator(layout, iy * cuts[1] + ix)
-            if made.bathymetry.wet.block(*tile.decomposition(made.grid.shape).tile(tile.rank).slices).any():
-                model = model_of(made, tile, layout, "arrays")
-                found.append(limits(model, stepper, experiment.initial.state(model)))
+    for tile in tiles_with_water(made, OneTileCommunicator((ny, nx), 0).decomposition(made.grid.shape)):
+        model = model_of(made, tile, (ny, nx), "arrays")
+        found.append(limits(model, stepper, experiment.initial.state(model)))
     return min(found, key=largest_time_step, default=[])
 
 
@@ -185,7 +182,7 @@ def _subject(case, machine, gradient):
         model.halo(case.stepper),
         iterations,
         compute,
-        _memory(case, model, state),
+        lambda cells: bytes_of_rank(experiment, model, cells, 0 if made.source is None else MOST_RECORDS),
         layout=experiment.run.layout,
     )
     if gradient if gradient is not None else made.section("adjoint") is not None:
@@ -204,18 +201,6 @@ def _sums_in_restart(output: Output) -> list[int]:
     return [math.prod(shape[:-1]) for shape in shapes if shape[-1:] == (cells,)]
 
 
-def _memory(case, model, state):
-    """The function from the number of cells of a tile to the bytes on its rank."""
-    experiment, itemsize = case.experiment, model.dtype.itemsize
-    kept, moving = case.stepper.states_kept, 0 if case.made.source is None else MOST_RECORDS
-
-    def needed(cells):
-        of_model = memory.of_model(cells, cells, itemsize, kept, moving, len(model.variables))
-        return of_model + bytes_of_outputs(experiment.output, cells, itemsize)
-
-    return needed
-
-
 def _gradient(case, subject):
     """(the Gradient, its (label, text) line)."""
     section = case.made.section("adjoint")
@@ -225,10 +210,7 @@ def _gradient(case, subject):
 
 
 def measure_gradient(
-    make: Callable[[Communicator], tuple[ShallowWater, State]],
-    shape: tuple[int, int],
-    stepper: TimeStepper,
-    steps: int,
+    make: Callable[[Communicator], tuple[ShallowWater, State]], shape: tuple[int, int], stepper: TimeStepper, steps: int
 ) -> Gradient:
     """The time and memory of the gradient of the final energy by the initial elevation, a typical gradient.
 

@@ -103,8 +103,9 @@ def _body(scores):
     }
     listed = joined(markup("<dt>{}</dt><dd>{}</dd>", name, text) for name, text in facts.items() if text)
     failure = markup('<p class="fail">{}</p>', scores.failure) if scores.failure else ""
+    figure = as_figure(as_image(draw(scores.panels), case.title)) if scores.panels else ""
     form = "<p>It tests {}.</p><pre>{}</pre><dl>{}</dl>{}{}{}"
-    return markup(form, case.tests, case.equation, listed, failure, _marks(scores), _figure(scores))
+    return markup(form, case.tests, case.equation, listed, failure, _marks(scores), figure)
 
 
 def _marks(scores):
@@ -120,8 +121,3 @@ def _marks(scores):
         for mark, value, passed in scores.verdicts
     ]
     return as_table(("mark", "meaning", "value", "wanted", "", "published"), rows, "words") if rows else ""
-
-
-def _figure(scores):
-    """The case's figure; nothing for a case without panels."""
-    return as_figure(as_image(draw(scores.panels), scores.case.title)) if scores.panels else ""

@@ -8,9 +8,8 @@ posterior.predict(["Miyako"])                                   # waves with ban
 
 from .bank import Bank, rerun
 from .errors import Errors
-from .hazard import Earthquake, Earthquakes, hazard_curves, read_earthquakes, scenarios
+from .hazard import Earthquake, Earthquakes, hazard_curves, next_buoy, read_earthquakes, scenarios
 from .inference import Posterior
-from .network import next_buoy
 
 __all__ = [
     "Bank",

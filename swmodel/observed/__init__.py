@@ -1,8 +1,7 @@
 """Observations as their providers write them, all behind one reader.
 
     levels.py     Levels: the records of gauges of CO-OPS, IOC, DART and UHSLC
-    altimetry.py  Samples along the tracks of altimeters and in their swaths
-    marks.py      high-water marks
+    points.py     Samples along the tracks of altimeters and in their swaths; high-water marks
     folder.py     the records of the gauges in a folder, which scores, misfits and figures read, and what a user
                   declares is done to them: spikes, tides and datum
 

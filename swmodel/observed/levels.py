@@ -83,15 +83,23 @@ def read_levels(kind: str, path: str | Path, sensor: str = "") -> Levels:
 
 def _moments(path: str | Path, words: str, texts: Iterable[object]) -> np.ndarray:
     """datetime64[ms] (n,) of dates such as 2011-03-11 05:46 or 2011/03/11 05:46:23; raises DataError for others."""
-    moments = []
+
+    def read(text):
+        return in_utc(datetime.datetime.fromisoformat(re.sub(r"(\d)/(\d)", r"\1-\2", str(text))))
+
+    return np.array(_each(path, words, texts, read, "no date as 2011-03-11 05:46"), "datetime64[ms]")
+
+
+def _each(path, words, texts, read, refusal):
+    """[read(text)]; raises DataError for the first text that is refused with a ValueError."""
+    found = []
     for text in texts:
         try:
-            moments.append(in_utc(datetime.datetime.fromisoformat(re.sub(r"(\d)/(\d)", r"\1-\2", str(text)))))
+            found.append(read(text))
         except ValueError:
-            raise DataError(
-                f"{path}, {words}: {text!r} is no date as 2011-03-11 05:46; the file is damaged, so get it again."
-            ) from None
-    return np.array(moments, "datetime64[ms]")
+            damage = "the file is damaged, so get it again"
+            raise DataError(f"{path}, {words}: {text!r} is {refusal}; {damage}.") from None
+    return found
 
 
 def _dates(path: str | Path, words: str, table: np.ndarray) -> np.ndarray:
@@ -113,15 +121,8 @@ def _dates(path: str | Path, words: str, table: np.ndarray) -> np.ndarray:
 
 def _numbers(path: str | Path, words: str, texts: Iterable[object]) -> np.ndarray:
     """The numbers that texts stand for, (n,), NaN for empty ones; raises DataError for others."""
-    numbers = []
-    for text in texts:
-        try:
-            numbers.append(float(str(text)) if text not in ("", "-", "MM", None) else np.nan)
-        except ValueError:
-            raise DataError(
-                f"{path}, {words}: {text!r} is not a number; the file is damaged, so get it again."
-            ) from None
-    return np.array(numbers, float)
+    read = lambda text: float(str(text)) if text not in ("", "-", "MM", None) else np.nan  # noqa: E731
+    return np.array(_each(path, words, texts, read, "not a number"), float)
 
 
 # -- CO-OPS -----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ..grids.observed_tables import seconds_in
 from ..grids.regrid import calendar_of, first_date, seconds_since
 from ..runtime.formats import check_format, is_date, is_number, read_csv
 from ..units import check_units
-from .altimetry import READABLE as ALTIMETERS
+from .points import READABLE as ALTIMETERS
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -35,18 +35,6 @@ from ..errors import DataError, SwmodelError
 from ..runtime import paths
 from ..runtime.signals import PROCESS
 
-__all__ = [
-    "Claim",
-    "ReplacedFile",
-    "claim",
-    "disturbed",
-    "earlier",
-    "is_store",
-    "not_continued",
-    "replacing",
-    "reserve",
-]
-
 # Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
 # also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")

@@ -234,10 +234,7 @@ class GaugeFile(RecordFile):
 
 
 def write_fields(
-    path: str | Path,
-    grid: Grid,
-    fields: Mapping[str | Variable, np.ndarray],
-    **moment: Unpack[Moment],
+    path: str | Path, grid: Grid, fields: Mapping[str | Variable, np.ndarray], **moment: Unpack[Moment]
 ) -> None:
     """Write fields of one time, or statistics of the run until then; an older file stays until this one is complete.
 

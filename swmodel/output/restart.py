@@ -99,11 +99,7 @@ def write_restart_parts(
         for name, value in (attributes or {}).items()
         if name not in OWN and value is not None and value != ""
     }
-    header = {
-        "restart_format": np.int32(FORMAT),
-        "swmodel_version": VERSION,
-        "grid_description": describe_grid(grid),
-    }
+    header = {"restart_format": np.int32(FORMAT), "swmodel_version": VERSION, "grid_description": describe_grid(grid)}
     digest = _Digest(scalars, attributes, describe_grid(grid))
     with replacing(path, earlier=earlier) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
         dataset.setncatts(header | {"checksum": digest.text()} | _as_attributes(attributes))

@@ -78,7 +78,10 @@ def write_inversion(
             for role, values in estimate.roles.items():
                 _define_control(file, name, estimate, role, values, times)
         for row, values in (initial or {}).items():
-            _define_initial(file, row, values)
+            # Restarts hold the content of tracers, so that their concentrations have names of their own.
+            name = f"state_{row.name}" if row in PROGNOSTIC else row.name
+            text = f"{row.long_name} with which the analysis begins"
+            file.store(dataclasses.replace(row, name=name, long_name=text, cell_methods=""), values)
         for dimension, columns in tables.items():
             _define_table(file.dataset, dimension, columns)
 
@@ -93,17 +96,6 @@ def _define_control(file, control, estimate, role, values, times):
         define(file.dataset, name, times, {"long_name": text, "units": units, **more}, np.asarray(values, float))
         return
     file.store(Variable(name, position, units, text, cell_methods=""), values, {"coordinates": "time", **more})
-
-
-def _define_initial(file, row, values):
-    """A field of the state with which the analysis begins.
-
-    u, v and eta have the same names as in restarts. Restarts hold the content of tracers, so that their concentrations
-    have names of their own.
-    """
-    text = f"{row.long_name} with which the analysis begins"
-    name = f"state_{row.name}" if row in PROGNOSTIC else row.name
-    file.store(dataclasses.replace(row, name=name, long_name=text, cell_methods=""), values)
 
 
 def _define_table(dataset, dimension, columns):
@@ -125,12 +117,7 @@ def name_of(control: str) -> str:
 
 
 def write_sensitivities(
-    path: str | Path,
-    grid: Grid,
-    found: Mapping[str, Any],
-    *,
-    cost: Mapping[str, Any],
-    **moment: Unpack[Moment],
+    path: str | Path, grid: Grid, found: Mapping[str, Any], *, cost: Mapping[str, Any], **moment: Unpack[Moment]
 ) -> None:
     """Write {control: Sensitivity}; an older file stays until this one is complete.
 

@@ -10,9 +10,8 @@ import xarray as xr
 from matplotlib.animation import FFMpegWriter, PillowWriter
 
 from ..errors import PlotError
-from ..runtime.paths import replacing
 from . import style
-from .files import label, mesh_of, seconds, stamp, start_of
+from .files import label, mesh_of, seconds, stamp, start_of, writing
 from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
 from .style import draw_storms, storms_of
 
@@ -48,7 +47,8 @@ def animate(
     if "time" not in dataset[variable].dims or dataset.sizes["time"] < 2:
         raise PlotError(f"animate: {variable!r} has one record only; an animation needs two or more.")
     time, start, storms = seconds(dataset), start_of(dataset), storms_of(dataset)
-    norm, colormap = field_norm(dataset[variable], _sample(dataset, mesh, variable))
+    some = np.unique(np.linspace(0, len(time) - 1, 8).round().astype(int)).tolist()
+    norm, colormap = field_norm(dataset[variable], np.stack([drawable(dataset, mesh, variable, k) for k in some]))
     height = float(np.clip(width * mesh.shape, 1.5, 8.0))
     with style.applied():
         page = style.new_figure(width + 1.6, height + 0.85)
@@ -59,7 +59,7 @@ def animate(
         title = axes.set_title("")
         colorbar_right_of(axes, image, label(dataset[variable]))
         try:
-            with replacing(path, path.suffix) as part, writer.saving(page, str(part), DOTS_PER_INCH):
+            with writing("animate", path, path.suffix) as part, writer.saving(page, str(part), DOTS_PER_INCH):
                 for k in range(len(time)):
                     image.set_data(drawable(dataset, mesh, variable, k))
                     title.set_text(stamp(time[k], start, time[-1]))
@@ -69,9 +69,6 @@ def animate(
                         artist.remove()
         except subprocess.CalledProcessError as error:
             raise PlotError(f"animate: ffmpeg could not write {path} with H.264; name a .gif instead.") from error
-        except OSError as error:
-            reason = error.strerror or error
-            raise PlotError(f"animate: {path} cannot be written ({reason}); name another file.") from error
     return path
 
 
@@ -87,9 +84,3 @@ def _writer(path, frames_per_second):
     return FFMpegWriter(
         fps=frames_per_second, codec="libx264", extra_args=["-vf", even, "-pix_fmt", "yuv420p", "-crf", "20"]
     )
-
-
-def _sample(dataset, mesh, variable):
-    """A few records, from which the colour limits are taken."""
-    records = np.unique(np.linspace(0, dataset.sizes["time"] - 1, 8).round().astype(int))
-    return np.stack([drawable(dataset, mesh, variable, int(k)) for k in records])

@@ -10,7 +10,7 @@ from ..errors import PlotError
 from ..output import KINDS as OF_FILES
 from ..output import STATISTICS
 from . import animate, budgets, gauges, inversion, maps, maxima, overview, sensitivity, spectra, statistics, style
-from .files import driven, driving, kind_of, open_output, positions, seconds, start_of, undamaged
+from .files import driving, kind_of, open_output, positions, seconds, start_of, undamaged
 from .scores import scores, table
 from .series import read_gauges, read_observations
 
@@ -149,12 +149,13 @@ def _choose(files, variable=None, box=None):
 
 def _of_fields(files, variable):
     fields = files["fields"]
-    if variable is not None or driving(fields)[0] in ("storm", "tide"):
+    kind = driving(fields)[0]
+    if variable is not None or kind in ("storm", "tide"):
         return "maps"
     moving = "eta" in fields and "time" in fields["eta"].dims
-    if moving and {"u", "v"} <= set(fields) and (driven(fields) or np.ptp(seconds(fields)) > SINGLE_WAVE):
+    if moving and {"u", "v"} <= set(fields) and (kind or np.ptp(seconds(fields)) > SINGLE_WAVE):
         return "circulation"
-    single = moving and not driven(fields)  # a wave, whose arrival and height the page shows
+    single = moving and not kind  # a wave, whose arrival and height the page shows
     return "tsunami" if single and {"maxima", "gauges"} & set(files) else "maps"
 
 

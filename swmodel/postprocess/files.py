@@ -24,6 +24,7 @@ from ..forcing.constituents import middle_latitude
 from ..grids.grid import CartesianGrid, SphericalGrid
 from ..grids.regrid import Date, calendar_called, in_calendar
 from ..output import BLOCKS, STATISTICS
+from ..runtime.paths import replacing
 from ..units import year
 from .mesh import Mesh, mesh_on
 
@@ -63,6 +64,16 @@ def open_output(path: str | pathlib.Path, member: int | None = 0, layer: int | N
         one.set_close(dataset.close)
     one.encoding["source"] = str(path)
     return one
+
+
+@contextlib.contextmanager
+def writing(who: str, path: pathlib.Path, suffix: str = "") -> Iterator[pathlib.Path]:
+    """`runtime.paths.replacing`; raises PlotError if the file cannot be written."""
+    try:
+        with replacing(path, suffix) as part:
+            yield part
+    except OSError as error:
+        raise PlotError(f"{who}: {path} cannot be written ({error.strerror or error}); name another file.") from error
 
 
 @contextlib.contextmanager
@@ -193,11 +204,6 @@ def nodal_latitude(dataset: xr.Dataset) -> float | None:
     return middle_latitude(_grid_of(dataset)) if "grid_description" in dataset.attrs else None
 
 
-def driven(dataset: xr.Dataset) -> bool:
-    """Whether the experiment in the file has forcing, or tides at open sides, and no earthquake source."""
-    return bool(driving(dataset)[0])
-
-
 def positions(array: xr.DataArray) -> tuple[str, str] | None:
     """The C-grid dimensions (y, x) of `array`, or None if it has none."""
     y, x = (next((d for d in (f"{axis}h", f"{axis}q") if d in array.dims), None) for axis in "yx")
@@ -209,7 +215,7 @@ def seconds(dataset: xr.Dataset, name: str = "time") -> np.ndarray:
     if name not in dataset.variables:
         raise PlotError(f"seconds: {_source(dataset)} has no time; give a file with several records.")
     time = dataset[name]
-    first = _units_of(time).partition(" since ")[2]
+    first = (time.attrs.get("units") or time.encoding.get("units", "")).partition(" since ")[2]
     if time.dtype == object:  # dates of another calendar
         return np.atleast_1d(cftime.date2num(time.values, f"seconds since {first}")).astype(float)
     if np.issubdtype(time.dtype, np.datetime64):
@@ -240,25 +246,19 @@ def analysis_begins(dataset: xr.Dataset) -> float:
     return -np.inf if match is None or length is None else float(match[1]) * length
 
 
-def _units_of(time):
-    """The units of time of the file, which xarray moves to the encoding where it decodes them."""
-    return time.attrs.get("units") or time.encoding.get("units", "")
-
-
 def start_of(dataset: xr.Dataset) -> Date | None:
     """The date at which the time axis starts, in its calendar, or None if the file has none or a nominal one."""
     if "time" not in dataset.variables or dataset["time"].attrs.get("comment", "").startswith("nominal"):
         return None
-    _, _, date = _units_of(dataset["time"]).partition(" since ")
-    date = date.strip().removesuffix("UTC").removesuffix("Z").strip()
+    about = dataset["time"].encoding | dataset["time"].attrs  # xarray moves units of dates to the encoding
+    date = about.get("units", "").partition(" since ")[2].strip().removesuffix("UTC").removesuffix("Z").strip()
     try:
         start = datetime.datetime.fromisoformat(date)
     except ValueError:
         return None
     if start.year < 1000:
         return None
-    about, start = dataset["time"].encoding | dataset["time"].attrs, start.replace(tzinfo=None)
-    calendar = calendar_called(about.get("calendar", "standard"))
+    calendar, start = calendar_called(about.get("calendar", "standard")), start.replace(tzinfo=None)
     return start if calendar == "standard" else in_calendar(start, calendar, "the file")
 
 

@@ -14,8 +14,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from ..runtime.paths import replacing
-from .files import Mesh, mesh_of, open_output, snapshot, undamaged
+from .files import Mesh, mesh_of, open_output, snapshot, undamaged, writing
 from .inundation import inundation, nodes_of_bed
 from .series import write_constants
 
@@ -84,7 +83,7 @@ def export(
     if kind == "GeoJSON" and known is None:
         raise PlotError("export: GeoJSON has longitudes and latitudes; name the projection of x and y, as EPSG:32654.")
     at = rasterio.Affine(mesh.width, 0.0, float(mesh.x_edges[0] - turn), 0.0, -mesh.height, mesh.y_edges[-1])
-    with replacing(output, output.suffix) as part:
+    with writing("export", output, output.suffix) as part:
         if kind == "GeoTIFF":
             _write_tiff(part, values, at, known, variable, attrs)
         else:

@@ -157,7 +157,8 @@ def _draw_names(axes, placed, size=7.5):
         wide = 0.68 * size * len(name)
         boxes = [(x + dx - (wide if dx < 0 else 0), y + dy - (size if dy < 0 else 0)) for dx, dy in _CORNERS]
         boxes = [(left, low, left + wide, low + size) for left, low in boxes]
-        costs = [sum(_overlap(box, other) for other in taken) + _outside(box, frame) for box in boxes]
+        outside = [wide * size - _overlap(box, frame) for box in boxes]  # which has the largest weight
+        costs = [sum(_overlap(box, other) for other in taken) + 10 * out for box, out in zip(boxes, outside)]
         best = int(np.argmin(costs))
         if len(placed) > MANY_NAMES and costs[best] > CROWDED * wide * size:
             continue
@@ -180,12 +181,6 @@ def _draw_names(axes, placed, size=7.5):
 def _overlap(a, b):
     """The area that two boxes (left, low, right, high) share."""
     return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-
-
-def _outside(box, frame):
-    """The part of a box's area that is outside of the frame; it has the largest weight."""
-    area = (box[2] - box[0]) * (box[3] - box[1])
-    return 10 * (area - _overlap(box, frame))
 
 
 def map_axes(figure: Figure, box: Sequence[float], mesh: Mesh) -> Axes:

@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from . import style
-from .files import Mesh, driven, label, mesh_of, snapshot, wet_cells
+from .files import Mesh, driving, label, mesh_of, snapshot, wet_cells
 from .inundation import Inundation, inundation, may_flood
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
 from .style import SHORE, draw_lines
@@ -35,7 +35,7 @@ def heading_of(dataset: xr.Dataset) -> str:
 
 def _has_arrivals(dataset):
     """Whether a file has times of arrival of a wave. Tides and surges rise at different times side by side."""
-    return "arrival_time" in dataset and not driven(dataset)
+    return "arrival_time" in dataset and not driving(dataset)[0]
 
 
 def _isochrone_interval(arrival) -> float:

@@ -170,15 +170,10 @@ def _heading(page, dataset, mesh):
     what = dataset.attrs.get("sensitivity_of", "a number of the run")
     value, units = dataset.attrs.get("cost_value"), dataset.attrs.get("cost_units", "")
     known = "" if value is None else f" ({value:.3g} {pretty(units)})".replace(" 1)", ")")
-    style.heading(page, f"Sensitivity of {_in_units_of(mesh, what)}{known}", 0.6, 0.3)
-
-
-def _in_units_of(mesh, text):
-    """A text whose places (x, y) are in the units of the map."""
-    if mesh.unit != "km":
-        return text
-    pair = r"\((-?[\d.]+(?:e[+-]?\d+)?), (-?[\d.]+(?:e[+-]?\d+)?)\)"
-    return re.sub(pair, lambda at: f"({float(at[1]) * mesh.scale:g}, {float(at[2]) * mesh.scale:g}) km", text)
+    if mesh.unit == "km":  # so that places (x, y) are in the units of the map
+        pair = r"\((-?[\d.]+(?:e[+-]?\d+)?), (-?[\d.]+(?:e[+-]?\d+)?)\)"
+        what = re.sub(pair, lambda at: f"({float(at[1]) * mesh.scale:g}, {float(at[2]) * mesh.scale:g}) km", what)
+    style.heading(page, f"Sensitivity of {what}{known}", 0.6, 0.3)
 
 
 def numbers_in(dataset: xr.Dataset) -> list[str]:

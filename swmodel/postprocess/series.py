@@ -31,9 +31,8 @@ from ..errors import DataError, PlotError
 from ..forcing.constituents import waves_of
 from ..grids.regrid import Date
 from ..observed.folder import read_folder
-from ..observed.marks import nearest_cell, read_marks
-from ..runtime.paths import replacing
-from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged
+from ..observed.points import nearest_cell, read_marks
+from .files import analysis_begins, driving, nodal_latitude, open_output, seconds, start_of, undamaged, writing
 from .inundation import film_of, has_finer_bed, inundation, nodes_of_bed
 from .scores import Rules, Series, scores, table
 
@@ -63,7 +62,7 @@ def write_constants(path: pathlib.Path, output: pathlib.Path) -> None:
     if not waves:
         raise PlotError(f"export: the run that wrote {path} had no tide; give the gauges of one that has.")
     columns = [f"{wave}_{what}" for wave in waves for what in ("amplitude_m", "phase_deg")]
-    with replacing(output) as part, part.open("w", newline="") as file:
+    with writing("export", output) as part, part.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["name", *(("longitude", "latitude") if spherical else ("x", "y")), *columns])
         for gauge, row in zip(gauges, scores(gauges)):
@@ -228,7 +227,7 @@ def marks(
     Args:
         path: of a file that has `maximum_elevation`, as [output.maxima] writes it.
         table: CSV or netCDF with x and y, or longitude and latitude on the sphere, and elevation_m or depth_m
-            (observed/marks.py).
+            (observed/points.py).
         reach: cells from a mark within which water counts.
         bed: a file of elevations; a depth is then the level above its node next to the mark, instead of the thickness
             of the water in the cell. Runs over beds finer than their cells need it for depths.

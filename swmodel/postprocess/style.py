@@ -30,8 +30,7 @@ from numpy.typing import ArrayLike
 from ..errors import DataError, PlotError, SwmodelError
 from ..grids.grid import CIRCLE
 from ..grids.levees import read_levees
-from ..runtime.paths import replacing
-from .files import RAISED, Mesh, experiment_of, start_of
+from .files import RAISED, Mesh, experiment_of, start_of, writing
 
 if TYPE_CHECKING:
     from ..forcing.cyclones import Cyclone
@@ -194,11 +193,8 @@ def save(figure: Figure, path: pathlib.Path) -> pathlib.Path:
     suffix = path.suffix.lstrip(".").lower()
     if suffix not in known:
         raise PlotError(f"save: {path} does not end in a format that can be drawn; use .png, .pdf or .svg.")
-    try:
-        with replacing(path, path.suffix) as part:
-            figure.savefig(part, dpi=_DPI)
-    except OSError as error:
-        raise PlotError(f"save: {path} cannot be written ({error.strerror or error}); name another file.") from error
+    with writing("save", path, path.suffix) as part:
+        figure.savefig(part, dpi=_DPI)
     return path
 
 

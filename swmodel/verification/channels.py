@@ -132,10 +132,7 @@ def kelvin_error() -> float:
     f, depth, nx, ny, dx = 1.4e-4, 200.0, 48, 60, 12.5e3
     grid = sw.CartesianGrid(nx, ny, (0.0, nx * dx), (0.0, ny * dx))
     wave = kelvin(f, depth)
-    sides = (
-        sw.Flather("west", incoming=sw.Tide({"M2": wave}, ramp=T)),
-        sw.Flather("east"),
-    )
+    sides = (sw.Flather("west", incoming=sw.Tide({"M2": wave}, ramp=T)), sw.Flather("east"))
     model = sw.ShallowWater(grid, depth, gravity=G, linear=True, coriolis=sw.FPlane(f), boundaries=sides)
     found = amplitude_and_phase(model, sw.ForwardBackward(T / 4 / 80), 3)
     x, y = grid.coordinates("h")

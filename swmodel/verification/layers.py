@@ -29,15 +29,12 @@ import swmodel as sw
 from ..dynamics.vertical_modes import modes
 from ..fields.variables import in_layer
 from .case import SQUARES, Case, Flow, Mark, Outcome, Panel, Twin, convergence, order, run_until
-from .waves import chebyshev, ridge, wave_marks
+from .waves import channel_modes, chebyshev, ridge, wave_marks
 
 # -- speeds of vertical modes -----------------------------------------------------------------------------------------
 
 LENGTH, GRAVITY = 1e6, 9.8
-COLUMNS = {
-    2: ((1020.0, 1080.0), (300.0, 700.0)),
-    4: ((1000.0, 1030.0, 1090.0, 1110.0), (150.0, 250.0, 350.0, 250.0)),
-}
+COLUMNS = {2: ((1020.0, 1080.0), (300.0, 700.0)), 4: ((1000.0, 1030.0, 1090.0, 1110.0), (150.0, 250.0, 350.0, 250.0))}
 
 
 def mode_errors(count: int, n: int) -> np.ndarray:
@@ -154,28 +151,14 @@ class Shear:
         """(omega [s-1], the interpolator over y of (u, i v, h) of both layers) of the fastest-growing disturbance."""
         points, d = chebyshev(32)
         y, d = 0.5 * self.width * points, d * 2 / self.width
-        n, layers = y.size, 2
-        f, eye, zero = np.diag(self.f0 + self.beta * y), np.eye(n), np.zeros((n, n))
         upper, lower = self.levels(y)
-        heights = [np.diag(self.depth + upper - lower), np.diag(self.depth + lower)]
-        summed = np.tri(layers).T
+        heights = np.stack([self.depth + upper - lower, self.depth + lower])
+        summed = np.tri(2).T
         pressure = summed.T @ np.diag([self.gravity, self.reduced]) @ summed
-        blocks = [[zero] * 3 * layers for _ in range(3 * layers)]  # of omega (u, w, h) with v = i w
-        for a in range(layers):
-            u, w, h = 3 * a, 3 * a + 1, 3 * a + 2
-            for own in (u, w, h):
-                blocks[own][own] = k * self.velocities[a] * eye
-            blocks[u][w], blocks[w][u] = -f, -f
-            blocks[h][u], blocks[h][w] = k * heights[a], d @ heights[a]
-            for b in range(layers):
-                blocks[u][3 * b + 2] = k * pressure[a, b] * eye
-                blocks[w][3 * b + 2] = -pressure[a, b] * d
-        kept = np.concatenate([np.arange(n)[1:-1] + q * n if q % 3 == 1 else np.arange(n) + q * n for q in range(6)])
-        values, vectors = np.linalg.eig(np.block(blocks)[np.ix_(kept, kept)])
+        values, vectors = channel_modes(k, d, self.f0 + self.beta * y, heights, self.velocities, pressure)
         fastest = np.argmax(np.imag(values) - 1e-5 * np.abs(values))  # where nothing grows, a slow wave
-        whole = np.zeros(6 * n, complex)
-        whole[kept] = vectors[:, fastest] / np.abs(vectors[:, fastest]).max()
-        return values[fastest], BarycentricInterpolator(y, whole.reshape(6, n).T)
+        mode = vectors[:, fastest] / np.abs(vectors[:, fastest]).max()
+        return values[fastest], BarycentricInterpolator(y, mode.reshape(6, y.size).T)
 
     def model(self, k: float, n: int) -> sw.ShallowWater:
         """A channel of one wavelength on n x n cells."""

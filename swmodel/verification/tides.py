@@ -30,7 +30,7 @@ from ..dynamics.system import System
 from ..fields.field import Value
 from ..fields.state import State
 from ..forcing.constituents import EQUILIBRIUM
-from ..output.products.harmonics import Harmonics
+from ..output.products.means import Harmonics
 from ..stepping.steps import History
 from .case import Case, Mark, Outcome, Panel
 from .channels import G, T, amplitude_and_phase
@@ -231,10 +231,7 @@ SIDES: dict[str, Callable[..., Any]] = {
     "radiation_nudging": lambda side, wave=None: (
         sw.RadiationNudging(side) if wave is None else sw.RadiationNudging(side, incoming=wave, inward=600.0),
     ),
-    "sponge_and_flather": lambda side, wave=0.0: (
-        sw.Flather(side, incoming=wave),
-        _sponge(side, wave),
-    ),
+    "sponge_and_flather": lambda side, wave=0.0: (sw.Flather(side, incoming=wave), _sponge(side, wave)),
     "sponge_with_currents": lambda side, wave=0.0: (
         sw.Flather(side, incoming=wave),
         _sponge(side, wave, velocity_x=_current(wave)),

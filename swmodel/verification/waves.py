@@ -174,6 +174,40 @@ def chebyshev(n: int) -> tuple[np.ndarray, np.ndarray]:
     return points, matrix - np.diag(matrix.sum(axis=1))
 
 
+def channel_modes(
+    k: float, d: np.ndarray, f: np.ndarray, heights: np.ndarray, velocities: np.ndarray, pressure: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(omega [s-1] (modes,), u, i v and h of each layer at points across a channel (3 n layers, modes)).
+
+    Args:
+        k: wavenumber along the channel [m-1].
+        d: the matrix of the derivative across it [m-1].
+        f: the Coriolis parameter at the points [s-1], (n,).
+        heights: of the layers there [m], (layers, n).
+        velocities: of their steady flow [m s-1].
+        pressure: of each layer per height of each [m s-2], (layers, layers).
+    """
+    n, layers = f.size, len(heights)
+    eye, zero = np.eye(n), np.zeros((n, n))
+    blocks = [[zero] * 3 * layers for _ in range(3 * layers)]  # of omega (u, w, h) with v = i w: they are real
+    for a in range(layers):
+        u, w, h = 3 * a, 3 * a + 1, 3 * a + 2
+        for own in (u, w, h):
+            blocks[own][own] = k * velocities[a] * eye
+        blocks[u][w] = blocks[w][u] = -np.diag(f)
+        blocks[h][u], blocks[h][w] = k * np.diag(heights[a]), d @ np.diag(heights[a])
+        for b in range(layers):
+            blocks[u][3 * b + 2] = k * pressure[a, b] * eye
+            blocks[w][3 * b + 2] = -pressure[a, b] * d
+    inner = np.ones((3 * layers, n), bool)
+    inner[1::3, [0, -1]] = False  # v on the walls
+    kept = np.flatnonzero(inner)
+    values, vectors = np.linalg.eig(np.block(blocks)[np.ix_(kept, kept)])
+    whole = np.zeros((inner.size, values.size), complex)
+    whole[kept] = vectors
+    return values, whole
+
+
 @dataclasses.dataclass(frozen=True)
 class ChannelMode:
     """The slowest wave of a channel with one half-wave across it.
@@ -203,20 +237,9 @@ class ChannelMode:
         """(omega [s-1], the interpolator of (U, i V, E) over y)."""
         points, d = chebyshev(40)
         y, d = 0.5 * self.width * (points + 1), d * 2 / self.width
-        n, inner = y.size, slice(1, -1)
-        f, h = np.diag(self.f0 + self.beta * y), np.diag(self.depth + self.slope * y)
-        eye, zero = np.eye(n), np.zeros((n, n))
-        matrix = np.block(  # of omega (U, W, E) with V = i W, so that everything is real
-            [
-                [zero, -f, self.k * self.gravity * eye],
-                [-f, zero, -self.gravity * d],
-                [self.k * h, d @ h, zero],
-            ]
-        )
-        kept = np.r_[0:n, n + np.arange(n)[inner], 2 * n : 3 * n]
-        values, vectors = np.linalg.eig(matrix[np.ix_(kept, kept)])
-        whole = np.zeros((3 * n, values.size))
-        whole[kept] = np.real(vectors)
+        n, f, h = y.size, self.f0 + self.beta * y, self.depth + self.slope * y
+        values, vectors = channel_modes(self.k, d, f, h[None], np.zeros(1), np.array([[self.gravity]]))
+        whole = np.real(vectors)
         number = self._one_half_wave(values, whole, n)
         fields = whole[:, number].reshape(3, n) / np.abs(whole[2 * n :, number]).max()
         return float(values[number].real), BarycentricInterpolator(y, fields.T)

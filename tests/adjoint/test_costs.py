@@ -15,7 +15,7 @@ from swmodel.adjoint.costs.records import Record, records_in
 from swmodel.diagnostics.derived import energy
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import State
-from swmodel.output.products.maxima import Maxima
+from swmodel.output.products.extremes import Maxima
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
 

@@ -13,8 +13,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 import swmodel as sw
 from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, Multigrid
 from swmodel.output.products.base import Sampler
+from swmodel.output.products.extremes import Maxima
 from swmodel.output.products.gauges import Gauges
-from swmodel.output.products.maxima import Maxima
 from swmodel.parallel import SerialCommunicator
 from swmodel.simulation.program import Carry, Health, advance
 from swmodel.stepping.loop import pack_state

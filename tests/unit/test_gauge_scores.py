@@ -13,7 +13,7 @@ from swmodel.forcing.constituents import nodal, period
 from swmodel.output.metadata import run_attributes
 from swmodel.output.netcdf import GaugeFile
 from swmodel.output.products.gauges import depth_at
-from swmodel.output.products.harmonics import Harmonics
+from swmodel.output.products.means import Harmonics
 from swmodel.postprocess import export
 from swmodel.postprocess.series import read_gauges
 

@@ -12,8 +12,8 @@ from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
 from swmodel.fields.state import replaced
 from swmodel.output.products.base import Sample
+from swmodel.output.products.extremes import Maxima
 from swmodel.output.products.gauges import Gauges, depth_at
-from swmodel.output.products.maxima import Maxima
 from swmodel.output.schedule import nearest_steps
 from swmodel.parallel import Decomposition, SerialCommunicator
 from swmodel.runtime.compilation import jit

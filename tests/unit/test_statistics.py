@@ -14,7 +14,7 @@ from swmodel.config import scenario
 from swmodel.errors import ConfigError
 from swmodel.fields.variables import units_of_product
 from swmodel.output.products.base import add_term, total, zero_sum
-from swmodel.output.products.harmonics import Harmonics, why_not_separable
+from swmodel.output.products.means import Harmonics, why_not_separable
 from swmodel.runtime import memory
 from tests.selection import later
 

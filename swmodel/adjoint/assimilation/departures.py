@@ -58,7 +58,7 @@ class Departures:
 
     def of(self, readings: ArrayLike) -> np.ndarray:
         """d; 0 where there is no observation."""
-        return self.linear(readings) - self.observed * self.per_deviation
+        return self.scaled(self.compared(readings)) - self.observed * self.per_deviation
 
     def about(self, readings: ArrayLike) -> "Departures":
         """The departures whose `linear` and `transposed` are those of the derivative at `readings`."""
@@ -66,9 +66,7 @@ class Departures:
 
     def linear(self, readings: ArrayLike) -> np.ndarray:
         """The part of d that is linear in the readings."""
-        now = np.asarray(readings, float)
-        before = np.concatenate([np.zeros_like(now[:1]), now[:-1]])
-        return ((1.0 - self.share) * before[:, None] + self.share * now[:, None]) * self.per_deviation
+        return self.scaled(self.compared(readings))
 
     def transposed(self, d: np.ndarray) -> np.ndarray:
         """The transpose of `linear`."""
@@ -83,7 +81,9 @@ class Departures:
 
     def scaled(self, compared: ArrayLike) -> np.ndarray:
         """Differences of what `compared` returns, over the errors of the observations."""
-        return self.linear(compared)
+        now = np.asarray(compared, float)
+        before = np.concatenate([np.zeros_like(now[:1]), now[:-1]])
+        return ((1.0 - self.share) * before[:, None] + self.share * now[:, None]) * self.per_deviation
 
 
 class DeparturesOfSums(Departures):
@@ -91,9 +91,6 @@ class DeparturesOfSums(Departures):
 
     tables = "weights", "observed", "per_deviation"
     weights: np.ndarray
-
-    def linear(self, readings: ArrayLike) -> np.ndarray:
-        return self.compared(readings) * self.per_deviation
 
     def transposed(self, d: np.ndarray) -> np.ndarray:
         return self.weights @ (d * self.per_deviation)
@@ -119,9 +116,6 @@ class DeparturesOfMaxima(DeparturesOfSums):
         found.steps = np.argmax(self._counted(readings), axis=0)[None]
         found.slopes = np.where(self.compared(readings) > self.ground, self.per_deviation, 0.0)
         return found
-
-    def of(self, readings: ArrayLike) -> np.ndarray:
-        return (self.compared(readings) - self.observed) * self.per_deviation
 
     def linear(self, readings: ArrayLike) -> np.ndarray:
         return np.take_along_axis(np.asarray(readings, float), self.steps, axis=0) * self.slopes
@@ -164,9 +158,6 @@ class DeparturesOfParts(Departures):
         found = copy.copy(self)
         found.parts = [part.about(own) for part, own in self._each(readings)]
         return found
-
-    def of(self, readings: ArrayLike) -> np.ndarray:
-        return self._joined(part.of(own) for part, own in self._each(readings))
 
     def linear(self, readings: ArrayLike) -> np.ndarray:
         return self._joined(part.linear(own) for part, own in self._each(readings))

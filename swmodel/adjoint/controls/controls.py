@@ -195,9 +195,7 @@ def units_in(transformed: Transformed) -> dict[str, str]:
     return {name: transformed.units.get(name, "1") for name in transformed.parameters}
 
 
-def split_controls(
-    controls: str | Transformed | Iterable[str | Transformed],
-) -> tuple[list[Transformed], list[str]]:
+def split_controls(controls: str | Transformed | Iterable[str | Transformed]) -> tuple[list[Transformed], list[str]]:
     """(the Transformed objects, the names of the model's controls)."""
     controls = [controls] if isinstance(controls, (str, Transformed)) else list(controls)
     return [c for c in controls if isinstance(c, Transformed)], [c for c in controls if not isinstance(c, Transformed)]

@@ -199,11 +199,7 @@ class Tiers:
     """
 
     def __init__(
-        self,
-        communicator: Communicator,
-        copy: Callable[[Any], Any],
-        on_device: int,
-        folder: str | Path | None = None,
+        self, communicator: Communicator, copy: Callable[[Any], Any], on_device: int, folder: str | Path | None = None
     ):
         self.communicator, self.copy, self.on_device, self.folder = communicator, copy, on_device, folder
         self.device, self.host = {}, {}

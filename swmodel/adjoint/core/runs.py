@@ -68,12 +68,7 @@ class Run:
     """
 
     def __init__(
-        self,
-        problem: Any,
-        values: ControlDict,
-        slopes: ControlDict | None,
-        cost: TileCost,
-        plan: Plan | None = None,
+        self, problem: Any, values: ControlDict, slopes: ControlDict | None, cost: TileCost, plan: Plan | None = None
     ):
         self.problem, self.values, self.slopes, self.cost = problem, values, slopes, cost
         self.units, lengths, self.points = plan or problem.plan

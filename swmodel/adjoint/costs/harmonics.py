@@ -20,13 +20,13 @@ import numpy as np
 
 from ...errors import ConfigError, DataError
 from ...fields.parameters import Moment, declared, in_utc
-from ...forcing.constituents import distinct, nodal, periods
+from ...forcing.constituents import distinct, nodal
 from ...grids.observed_tables import read_table, table_names
 from ...models.checks import check_gregorian
 from ...models.parts import nodal_latitude
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
-from ...output.products.harmonics import why_not_separable
+from ...output.products.means import fit_basis, why_not_separable
 from .costs import OfRun, of_window
 from .readers import GaugeReader, everywhere, outermost
 from .records import DictOf, Observation
@@ -98,7 +98,9 @@ class HarmonicMisfit(OfRun):
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         names, outer = _common_names(self.constants), outermost(model)
-        start = _start_of(self.start, outer)
+        for dated in outer.dated[:1]:  # the run's parts have the same date
+            dated.check("HarmonicMisfit", self.start)
+        start = outer.start if self.start is None else in_utc(self.start)
         check_gregorian(outer, start, "the misfit of harmonic constants")
         factors = [nodal(name, start, nodal_latitude(outer)) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
@@ -132,13 +134,6 @@ def _common_names(constants):
     return first[1].names
 
 
-def _start_of(start, model):
-    """The date and time of step 0; raises ConfigError if it is not that of the model's parts."""
-    for dated in model.dated[:1]:
-        dated.check("HarmonicMisfit", start)
-    return model.start if start is None else in_utc(start)
-
-
 def fit_weights(
     names: tuple[str, ...], factors: list, window: tuple[float, float] | None, dt: float, first_step: int, steps: int
 ) -> np.ndarray:
@@ -165,9 +160,8 @@ def fit_weights(
         raise ConfigError(f"HarmonicMisfit: {why}")
     if inside.size > MOST_STEPS:
         raise ConfigError(f"HarmonicMisfit: a fit over {inside.size:,} steps is too long; give a shorter window.")
-    theta = 2.0 * np.pi * np.mod(numbers[inside, None] * (dt / periods(names)), 1.0) + [angle for _, angle in factors]
-    waves = np.stack([np.cos(theta), np.sin(theta)], -1) * np.array([f for f, _ in factors])[:, None]
-    basis = np.hstack([np.ones((inside.size, 1)), waves.reshape(inside.size, -1)])
+    sizes = [1.0, *np.repeat([factor for factor, _ in factors], 2)]
+    basis = fit_basis(names, factors, numbers[inside], dt) * sizes
     weights = np.zeros((steps, 2 * len(names)))
     weights[inside] = np.linalg.solve(basis.T @ basis, basis.T)[1:].T
     return weights
@@ -198,7 +192,8 @@ def constants_in(
     if DEVIATION not in extra and deviation is None:
         raise DataError(f"{path} has no column {DEVIATION}; add it, or give the deviation of all gauges.")
     columns = read_table(path, (*across, *wanted, *extra), texts=("name",))
-    _check_names(path, columns["name"])
+    if twice := [name for k, name in enumerate(columns["name"]) if name in columns["name"][:k]]:
+        raise DataError(f"{path} has two gauges named {twice[0]!r}; give each a name of its own.")
     found, unused = {}, []
     for k, name in enumerate(columns["name"]):
         constants = {c: (columns[f"{c}_amplitude_m"][k], columns[f"{c}_phase_deg"][k]) for c in names}
@@ -241,9 +236,3 @@ def constants_in_water(
     if not found:
         raise ConfigError("none of the gauges has water around it on this grid; give others, or a finer grid.")
     return found, ashore
-
-
-def _check_names(path, names):
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise DataError(f"{path} has two gauges named {twice[0]!r}; give each a name of its own.")

@@ -26,7 +26,7 @@ from ...fields.state import pytree, static
 from ...grids.observed_tables import check_kind
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
-from ...observed.marks import nearest_cell, read_marks
+from ...observed.points import nearest_cell, read_marks
 from .costs import OfRun, during, of_window
 from .readers import GaugeReader, everywhere, time_weights
 from .records import DictOf, Observation
@@ -141,7 +141,7 @@ class SquaresOfMaxima(OneOfEach):
 
 
 def marks_in(path: str | Path, deviation: float | None = None, spherical: bool | None = None) -> dict[str, Mark]:
-    """{name: Mark} of a table (observed/marks.py); `deviation` [m] is that of marks without one in the table.
+    """{name: Mark} of a table (observed/points.py); `deviation` [m] is that of marks without one in the table.
 
     `spherical` is the kind of the grid, which a table with both pairs of coordinates needs.
 

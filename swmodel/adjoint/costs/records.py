@@ -2,7 +2,7 @@
 
 Along-track observations of the elevation, as an altimeter makes them, are points in space and time. A CSV file (or a
 netCDF file with variables of these names) has the columns x, y (or longitude, latitude), time_s, elevation_m and, if
-errors differ, deviation_m. Points of files of altimeters (observed/altimetry.py) outside of the grid or the run do not
+errors differ, deviation_m. Points of files of altimeters (observed/points.py) outside of the grid or the run do not
 count.
 """
 
@@ -19,8 +19,8 @@ from ...fields.parameters import Part, declared, refuse
 from ...grids.grid import Grid
 from ...grids.observed_tables import ELEVATION, TIME, read_columns, table_names
 from ...models.shallow_water import ShallowWater
-from ...observed.altimetry import READABLE, read_samples
 from ...observed.folder import read_folder
+from ...observed.points import READABLE, read_samples
 from ...runtime.formats import format_of
 from .readers import GaugeReader, everywhere
 from .tile_costs import AtInstants, Cost, TileCost

@@ -325,8 +325,11 @@ class SpectraFile(RecordFile):
 
         def define(dataset):
             _define_rings(dataset, spectra)
+            along, sizes, more = definitions.members_in(dataset)
+            dimensions, chunks = ("time", *along, "wavenumber"), (1, *sizes, self._rings)
             for name in spectra.names:
-                _define_spectrum(dataset, name, spectra.about(name))
+                about = {**spectra.about(name), "cell_methods": "area: mean time: point", **more}
+                definitions.define(dataset, name, dimensions, about, dtype="f8", chunks=chunks, compression=1)
 
         given = opening.get("attributes") or {}
         comment = "; ".join(map(str, filter(None, [COMMENT, given.get("comment")])))
@@ -353,13 +356,6 @@ def _define_rings(dataset, spectra):
     }
     definitions.define(dataset, "wavenumber", ("wavenumber",), attributes, spectra.wavenumber)
     definitions.define(dataset, "wavenumber_bnds", ("wavenumber", "bnds"), {}, spectra.bounds)
-
-
-def _define_spectrum(dataset, name, attributes):
-    dimensions, sizes, more = definitions.members_in(dataset)
-    attributes = {**attributes, "cell_methods": "area: mean time: point", **more}
-    dimensions, chunks = ("time", *dimensions, "wavenumber"), (1, *sizes, len(dataset.dimensions["wavenumber"]))
-    definitions.define(dataset, name, dimensions, attributes, dtype="f8", chunks=chunks, compression=1)
 
 
 class SpectraOutput(SnapshotOutput):

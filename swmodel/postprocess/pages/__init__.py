@@ -16,14 +16,11 @@ import re
 from collections.abc import Sequence
 
 from ...errors import PlotError
-from ...runtime.paths import replacing
-from ..files import experiment_of, kind_of, open_output, start_of, undamaged
+from ..files import experiment_of, kind_of, open_output, start_of, undamaged, writing
 from ..series import read_gauges, read_observations
 from . import sections
 from .frame import choice, filled
 from .sections import Run
-
-__all__ = ["report"]
 
 
 def report(
@@ -53,11 +50,8 @@ def report(
     page = _page(given, files, output)
     with undamaged(files), contextlib.ExitStack() as opened:
         text = _filled(_runs(files, given, opened, observations, member), variables)
-    try:
-        with replacing(page) as part:
-            part.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PlotError(f"report: {page} cannot be written ({error.strerror}); name another with --output.") from error
+    with writing("report", page) as part:
+        part.write_text(text, encoding="utf-8")
     return page
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ...runtime.paths import replacing
+from ...runtime.version import VERSION
 from .. import style
+from ..files import writing
 from .frame import Section, as_figure, as_image, as_table, filled, joined, keys_note, markup, moments
 
 COLUMNS, OBSERVED = 3, "#555555"
@@ -183,8 +184,7 @@ def forecast_page(
     records: Mapping[str, Any],
     points: Sequence[str],
     tables: Sequence[list[list[str]]],
-    title: str,
-    source: str,
+    about: str,
     path: pathlib.Path,
 ) -> pathlib.Path:
     """Write a page of a forecast as it was after some, and after more, minutes of records.
@@ -194,7 +194,7 @@ def forecast_page(
         records: {point: level over "time" [s]}.
         points: names of points.
         tables: rows of cells on the points for each posterior, the heads first.
-        title, source: of the page, and the program that made it.
+        about: what the bank is of, for the title.
         path: of the page.
     """
     ranges = Ranges.of(posteriors, points, records)
@@ -211,17 +211,17 @@ def forecast_page(
         parts.append(
             markup("{}{}" + note, as_figure(image), as_table(heads, lines), used, posterior.inflation, remarks)
         )
-    body = joined((moments(stamps, parts, "Minutes of records"), keys_note("the minutes", NOTE)))
-    return _written([Section("forecast", "Source, waves and harbours", body)], title, source, path, "forecast")
+    body = _slides(stamps, parts, "Minutes of records", "the minutes")
+    return _written([Section("forecast", "Source, waves and harbours", body)], f"Forecast: {about}", path, "forecast")
 
 
-def hazard_page(hazard: Any, rows: list[list[str]], title: str, source: str, path: pathlib.Path) -> pathlib.Path:
+def hazard_page(hazard: Any, rows: list[list[str]], about: str, path: pathlib.Path) -> pathlib.Path:
     """Write a page of forecast.hazard_curves: the curves, the levels of return periods, and the sources of each level.
 
     Args:
         hazard: of hazard_curves.
         rows: of the table of levels, the heads first.
-        title, source: of the page, and the program that made it.
+        about: what the bank is of, for the title.
         path: of the page.
     """
     periods = [float(period) for period in hazard["period"].values]
@@ -239,19 +239,16 @@ def hazard_page(hazard: Any, rows: list[list[str]], title: str, source: str, pat
     sections = [
         Section("curves", "Curves of exceedance", as_figure(as_image(curves(hazard), "Curves of exceedance", DPI))),
         Section("levels", "Levels of return periods", as_table(rows[0], rows[1:])),
-        Section(
-            "sources", "Sources", joined((moments(stamps, parts, "Return period"), keys_note("return periods", NOTE)))
-        ),
+        Section("sources", "Sources", _slides(stamps, parts, "Return period", "return periods")),
     ]
-    return _written(sections, title, source, path, "hazard")
+    return _written(sections, f"Hazard: {about}", path, "hazard")
 
 
 def buoys_page(
     candidates: Sequence[Any],
     places: dict[str, tuple[float, float]],
     tables: Sequence[list[list[str]]],
-    title: str,
-    source: str,
+    about: str,
     path: pathlib.Path,
 ) -> pathlib.Path:
     """Write a page of where the next buoy should be, for forecasts from more and more minutes of records.
@@ -260,7 +257,7 @@ def buoys_page(
         candidates: of forecast.next_buoy, in the order of time.
         places: {name: (x, y)} of the harbours and gauges.
         tables: rows of cells on the best candidates for each, the heads first.
-        title, source: of the page, and the program that made it.
+        about: what the bank is of, for the title.
         path: of the page.
     """
     most = max(float(one["gain"].max()) for one in candidates)
@@ -273,11 +270,17 @@ def buoys_page(
         spread = "Spread of the forecast without records {:.3g} m, with those of the gauges {:.3g} m."
         note = spread.format(one.attrs["without_records"], one.attrs["with_gauges"])
         parts.append(markup('{}{}<p class="note">{}</p>', as_figure(image), as_table(heads, lines), note))
-    body = joined((moments(stamps, parts, "Minutes of records"), keys_note("the minutes", NOTE)))
-    return _written([Section("buoys", "Where the next buoy should be", body)], title, source, path, "buoys")
+    body = _slides(stamps, parts, "Minutes of records", "the minutes")
+    return _written([Section("buoys", "Where the next buoy should be", body)], f"Next buoy: {about}", path, "buoys")
 
 
-def _written(sections, title, source, path, command):
-    with replacing(path) as part:
+def _slides(stamps, parts, label, keys):
+    """Parts of which a slider shows one, and the note on its keys."""
+    return joined((moments(stamps, parts, label), keys_note(keys, NOTE)))
+
+
+def _written(sections, title, path, command):
+    source = f"swmodel {VERSION}"
+    with writing(command, path) as part:
         part.write_text(filled(title, source, source, sections, f"swmodel {command}"), encoding="utf-8")
     return path

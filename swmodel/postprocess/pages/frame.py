@@ -155,6 +155,8 @@ def filled(title: str, lead: str, source: str, shown: Sequence[Section], command
     """
     read = lambda name: Markup((HERE / name).read_text(encoding="utf-8").strip())  # noqa: E731
     form = "This page needs no other file and no network. It was written by <code>{}</code>."
+    link = '<a href="#{}"{}>{}</a>'
+    section = '<section aria-labelledby="{0}"{3}><h2 id="{0}">{1}</h2>{2}</section>'
     values = {
         "title": title,
         "lead": lead,
@@ -162,8 +164,8 @@ def filled(title: str, lead: str, source: str, shown: Sequence[Section], command
         "style": read("page.css"),
         "script": read("page.js"),
         "grids": grids,
-        "contents": joined(map(_linked, shown), " "),
-        "body": joined(map(_framed, shown), "\n"),
+        "contents": joined((markup(link, x.name, _of_grid(x), x.heading) for x in shown), " "),
+        "body": joined((markup(section, x.name, x.heading, x.body, _of_grid(x)) for x in shown), "\n"),
         "footer": markup(form, command),
     }
     return string.Template(read("page.html")).substitute({name: markup("{}", text) for name, text in values.items()})
@@ -174,15 +176,6 @@ def _of_grid(section):
     if section.grid is None:
         return ""
     return markup(' data-grid="{}"{}', section.grid, Markup(" hidden" if section.grid else ""))
-
-
-def _linked(section):
-    return markup('<a href="#{}"{}>{}</a>', section.name, _of_grid(section), section.heading)
-
-
-def _framed(section):
-    form = '<section aria-labelledby="{0}"{3}><h2 id="{0}">{1}</h2>{2}</section>'
-    return markup(form, section.name, section.heading, section.body, _of_grid(section))
 
 
 def as_figure(content: str) -> Markup:
