@@ -22,7 +22,6 @@ import swmodel
 import swmodel as sw
 from swmodel.cli import app
 from swmodel.cli.files import library
-from swmodel.errors import ConfigError
 from swmodel.runtime import paths
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
@@ -120,18 +119,6 @@ def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(docum
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(b).max())
 
 
-def test_a_model_that_cannot_take_a_step_would_be_noticed(models):
-    class Stuck(sw.Term):
-        def __call__(self, flow, time):
-            raise TypeError("not linear")
-
-    grid = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
-    sw.ShallowWater(grid, 100.0).halo(sw.RK4(1.0))
-    sw.ShallowWater(grid, 100.0, dissipation=Stuck())
-    with pytest.raises(ConfigError, match="Stuck.__call__ .*: TypeError: not linear"):
-        step_each(models)
-
-
 @pytest.mark.verify
 def test_a_river_adds_its_water(in_a_folder):
     names = executed(ROOT / "docs" / "questions.md")
@@ -220,12 +207,6 @@ def test_every_command_that_is_shown_exists_and_so_do_its_options_and_experiment
         mine = [Path(word).name for word in arguments[1:] if word.startswith("mine/")]
         wrong += [f"{where}: no experiment has a file {name}" for name in mine if name not in names]
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("arguments", (["rum", "x.toml"], ["run", "x.toml", "--untill", "3hour"], ["check"]))
-def test_a_command_that_does_not_exist_would_be_noticed(arguments):
-    with pytest.raises(UsageError):
-        parsed(arguments)
 
 
 # -- links ------------------------------------------------------------------------------------------------------------

@@ -55,29 +55,6 @@ def test_the_reference_describes_what_the_pages_import():
     assert not missing
 
 
-def test_links_of_a_site_that_lead_nowhere_are_found(tmp_path):
-    check = script("check_site")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "index.html").write_text(
-        '<a href="folder/b.html#here">b</a> <a href="#top" id="top">top</a> <a href="https://example.org/x">web</a>'
-    )
-    (tmp_path / "folder" / "b.html").write_text('<p id="here"><a href="../index.html">a</a> <img src="c.png"></p>')
-    assert check.dead_links(tmp_path) == ["folder/b.html: c.png does not exist."]
-    (tmp_path / "folder" / "c.png").touch()
-    assert check.dead_links(tmp_path) == []
-    (tmp_path / "folder" / "b.html").write_text('<p id="there">b</p>')
-    assert check.dead_links(tmp_path) == ["index.html: folder/b.html#here names no element of that page."]
-
-
-def test_pages_of_source_link_to_the_entries_of_the_reference(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS / "_extensions")
-    entry = importlib.import_module("source_links").entry
-    entries = {"swmodel.Control": "own", "swmodel.Control.get": "own", "swmodel.adjoint.Control": "other"}
-    assert entry("swmodel.adjoint.controls.Control.get", "own", entries) == "swmodel.Control.get"
-    assert entry("swmodel.adjoint.Control", "other", entries) == "swmodel.adjoint.Control"
-    assert entry("swmodel.a.Unknown", "own", entries) == "swmodel.a.Unknown"
-
-
 def test_the_pages_that_answer_queries_exist():
     pages = {page for answers in script("check_site").QUERIES.values() for page in answers}
     assert all((DOCS / f"{page}.md").exists() for page in pages)
