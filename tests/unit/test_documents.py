@@ -6,7 +6,6 @@ block of another document has made.
 
 import ast
 import functools
-import importlib.util
 import re
 import shlex
 import sys
@@ -25,6 +24,7 @@ from swmodel.cli.files import library
 from swmodel.runtime import paths
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
+from tests import scripts
 
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
@@ -265,10 +265,7 @@ def test_a_link_that_leads_nowhere_would_be_noticed(tmp_path):
 
 def test_the_page_of_the_gallery_follows_from_its_manifest_and_its_images_are_small():
     """`python scripts/gallery.py --page` writes it again."""
-    name = "gallery_script"
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / "gallery.py")
-    gallery = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(gallery)
+    gallery = scripts.script("scripts/gallery.py")
     found = gallery.entries()
     assert gallery.PAGE.read_text() == gallery.page(found)
     images = {path.stem: path for path in gallery.MANIFEST.parent.glob("*.webp")}
