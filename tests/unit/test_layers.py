@@ -124,10 +124,6 @@ def test_imports_within_the_adjoint_point_downwards():
     assert not upwards(ADJOINT_LAYERS, 1)
 
 
-def test_at_most_eight_modules_stand_beside_the_folders():
-    assert len(list(PACKAGE.glob("*.py"))) <= 8
-
-
 @pytest.mark.verify
 def test_no_module_imports_itself_by_way_of_others():
     """Python tolerates a cycle of imports within functions; a reader has to understand all of its modules at once."""
