@@ -81,14 +81,6 @@ def test_verbs_that_move_values_have_exact_transposes(mesh, verb):
     assert abs(left - right) <= 1e-13 * max(1.0, abs(left))
 
 
-def test_shift_brings_what_the_opposite_neighbour_sent(mesh):
-    tiles = mesh.decomposition(SHAPE)
-    x = placed(mesh, {rank: np.array([float(rank)]) for rank in range(mesh.size)})
-    for rank, came in on_tiles(mesh, lambda x: mesh.shift(x, "x", +1), x).items():
-        iy, ix = tiles.coordinates(rank)
-        assert came == iy * mesh.layout[1] + (ix - 1) % mesh.layout[1]
-
-
 def test_runs_that_nobody_waits_for_get_their_own_messages(mesh):
     """Several of one program at once, whose shifts wait neither for each other nor for the sums, on few cores."""
 
@@ -172,19 +164,6 @@ def test_a_gradient_through_a_mean_has_no_factor_of_the_number_of_devices(mesh):
         np.testing.assert_allclose(by_x, x[rank] - mean, rtol=0, atol=1e-13)
         np.testing.assert_allclose(hessian, x[rank] - mean, rtol=0, atol=1e-13)
         np.testing.assert_allclose(by_weight, sum(((y - mean) ** 2).sum() for y in x.values()) / 2, rtol=1e-13)
-
-
-def test_verbs_work_under_vmap_scan_and_while(mesh):
-    def tried(x):
-        shift = lambda x: mesh.shift(x, "x", +1)  # noqa: E731
-        around = jax.lax.scan(lambda c, _: (shift(c), None), x, None, length=mesh.along("x"))[0]
-        power = jax.grad(lambda x: jnp.sum(jax.lax.fori_loop(0, 3, lambda _, c: shift(c), x) ** 2))(x)
-        mapped = jax.vmap(shift, in_axes=1, out_axes=1)(x) - shift(x)
-        return around - x, power - 2 * x, mapped
-
-    for differences in on_tiles(mesh, tried, placed(mesh, blocks(mesh, (4, 3), 6))).values():
-        for difference in differences:
-            np.testing.assert_allclose(difference, 0.0, rtol=0, atol=1e-14)
 
 
 def test_a_verb_outside_of_spmd_says_what_to_do(mesh):
