@@ -11,12 +11,12 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.adjoint import Inversion, Misfit, Problem
-from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, Tangent, incremental, resumed
+from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, incremental, resumed
 from swmodel.adjoint.assimilation.departures import Green, departures_of, only_patch, tangent_columns
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.linear_model import LinearModel
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
-from swmodel.adjoint.assimilation.posterior import Consistency, Posterior, eigenpairs, members, spread
+from swmodel.adjoint.assimilation.posterior import Consistency, Posterior, members, spread
 from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
 from swmodel.adjoint.controls.seafloor import UnitSources
 from swmodel.adjoint.controls.transforms import Around, joined
@@ -247,16 +247,6 @@ def test_an_inversion_has_the_exact_minimum_its_error_and_each_gauge_from_the_ot
     raw = Problem(model, sw.AB2(DT), model.at_rest(), STEPS, Misfit(records()), ["initial.eta"])
     with pytest.raises(ConfigError, match="must be one Transformed"):
         Inversion(raw, records())
-
-
-def test_leading_eigenpairs_leave_the_variance_too_large_never_too_small():
-    variational, departures = case()
-    tangent = Tangent(variational.problem, departures, variational.background)
-    few = eigenpairs(tangent.product, variational.background, variational.problem.model, variational.space, 4)
-    exact = np.sort(np.linalg.eigvalsh(exact_matrix().T @ exact_matrix()))[::-1]
-    assert 1 <= len(few.values) <= 4 and few.values[0] == pytest.approx(exact[0], rel=1e-2)
-    assert np.all(few.values <= exact[: len(few.values)] * (1 + 1e-9))
-    assert few.signal <= np.sum(exact / (1 + exact))
 
 
 # -- sweeps ------------------------------------------------------------------------------------------------------------

@@ -253,8 +253,7 @@ def test_a_source_is_found_from_the_marks_that_its_wave_left(study, command, tmp
     assert costs[0] == pytest.approx(costs[1], rel=0.05)
     assert "resumed after" in command.ok("invert", path, "-o", folder, *options[:4], "--resume")[0]
     path.write_text(path.read_text() + 'window = ["1 min", "20 min"]\n')
-    status, _, errors = command("invert", path, "-o", folder, "--resume")
-    assert status != 0 and "observations.0.window is None in the restart" in errors.replace("\n", " "), errors
+    assert "observations.0.window is None in the restart" in command.refused("invert", path, "-o", folder, "--resume")
 
 
 @pytest.mark.verify
@@ -278,8 +277,6 @@ MISTAKES = [
      f"{GROUP}[1].positions.buoy: gauge 'buoy' at (120000, 600000)"),
     (('far = ["40 km", "100 km"]', 'far = ["175 km", "100 km"]'), "positions.far",
      f"{GROUP}[1].positions.far: gauge 'far' at (175000, 100000)"),
-    (('deviation = "2 mm/s"', 'deviations = "2 mm/s"'), "deviations =",
-     f"{GROUP}[1].deviations: unknown key; did you mean 'deviation'?"),
     (('"100000 m3/s"', '"1 m/s"'), 'deviation = "1 m/s"', f"{GROUP}[2].deviation: "),
     (('"velocities"', '"velocity"'), '"velocity"', f"{GROUP}[1].type: 'velocity' is unknown; did you mean 'velo"),
     (('type = "transports"\n', 'type = "transports"\nfolder = "."\n'), "[[inversion.observations]]",
@@ -307,7 +304,6 @@ def test_mistakes_of_a_single_table_have_its_lines_and_no_number(study, command)
         (('buoy = ["120 km", "60 km"]', 'buoy = ["120 km", "600 km"]'), "buoy =", "observations.positions.buoy: gauge"),
         (('"4 min", "30 min"', '"4 min", "60 min"'), "window =", "observations.window: 3600 s is after the end of the"),
         (('deviation = "2 mm/s"', 'deviations = "2 mm/s"'), "deviations =", "observations.deviations: unknown key"),
-        (("spacing =", "spacings ="), "spacings =", "controls[0].spacings: unknown key"),
     ):
         assert change[0] in text
         wrong = text.replace(*change)

@@ -22,14 +22,6 @@ def test_the_experiments_that_are_mutated_have_no_mistakes(texts, untimed):
         assert kind == "accepted", f"{name}: {message}"
 
 
-@pytest.mark.verify
-def test_mutations_follow_from_the_seed_alone(texts):
-    _, experiments = texts
-    first, again = ([mutated(text, seed) for seed in range(20) for text in experiments.values()] for _ in range(2))
-    assert first == again
-    assert len(set(first)) > 60
-
-
 def test_what_python_says_is_not_clear(texts, monkeypatch):
     from swmodel.cli import checks
 
@@ -62,24 +54,6 @@ def test_random_mistakes_are_accepted_or_refused_by_sentences(texts, count, unti
 def test_twelve_mutated_files_and_a_run_of_what_is_accepted(tmp_path):
     tally = checked.inputs(12, tmp_path, seconds=300.0, seed=100, runs=1)
     assert tally.inputs == 12 and tally.runs <= 2 and not tally.unclear, tally.unclear
-
-
-def test_a_process_that_dies_of_a_file_is_counted_and_replaced(tmp_path, monkeypatch):
-    script = tmp_path / "dies.py"
-    script.write_text(
-        "import json, os, sys\n"
-        "first, count, stride = map(int, sys.argv[2:5])\n"
-        "for seed in range(first, first + count * stride, stride):\n"
-        "    print(json.dumps({'seed': seed, 'begun': 'check'}), flush=True)\n"
-        "    if seed == 5: os.abort()\n"
-        "    kind = 'unclear' if seed == 2 else 'refused'\n"
-        "    print(json.dumps({'seed': seed, 'kind': kind, 'why': 'odd'}), flush=True)\n"
-    )
-    monkeypatch.setattr(checked, "interpreter", lambda: [checked.sys.executable, str(script)])
-    tally = checked.inputs(9, tmp_path / "files", seconds=60.0, runs=0)
-    assert tally.inputs == 9 and len(tally.unclear) == 2
-    assert sorted(what.split(":")[0] for what in tally.unclear) == ["seed 2", "seed 5"]
-    assert any("ended with status -6 in a check" in what for what in tally.unclear)
 
 
 def test_what_a_run_prints_is_judged():

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from . import branches, harness, kills, run
+from . import branches, harness, kills
 
 
 @pytest.mark.verify
@@ -38,14 +38,6 @@ def test_lost_and_changed_files_are_noticed(tmp_path, monkeypatch):
     (output / "maxima.nc").unlink()
     gone, damaged = harness.unreadable(output, harness.OUTPUTS)
     assert gone == "maxima.nc is gone" and damaged.startswith("restart.nc cannot be read")
-
-
-def test_a_checkout_that_is_edited_meanwhile_is_noticed(monkeypatch):
-    states = iter([{"swmodel/models/shallow_water.py": (1, 2)}, {"swmodel/models/shallow_water.py": (3, 2)}])
-    monkeypatch.setattr(harness, "sources", lambda: next(states))
-    monkeypatch.setitem(run.PARTS, "kills", (lambda *arguments: ({"kills": 1}, []), 1, 1))
-    figures, wrong = run.run_part("kills", 1, 60.0, 0)
-    assert figures["kills"] == 1 and "was edited while kills ran" in wrong[0]
 
 
 # -- branches ----------------------------------------------------------------------------------------------------------

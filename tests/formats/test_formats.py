@@ -10,10 +10,3 @@ EXAMPLES = load()
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_a_file_of_each_format_is_read_to_its_values(name, tmp_path):
     assert wrong(EXAMPLES[name], tmp_path) == []
-
-
-def test_an_example_that_is_not_refused_is_counted_as_wrong(tmp_path):
-    def refuses_nothing(folder):
-        yield lambda: None, "damaged"
-
-    assert wrong(refuses_nothing, tmp_path) == ["a file is read that should be refused with 'damaged'"]

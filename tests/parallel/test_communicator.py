@@ -214,12 +214,6 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(ranks):
             ranks.scatter(jnp.zeros((1, 1)))
 
 
-def test_shift_brings_what_the_opposite_neighbour_sent(ranks):
-    iy, ix = ranks.coordinates
-    came = ranks.shift(jnp.array([10.0 * iy + ix]), "x", +1)
-    assert came[0] == 10.0 * iy + (ix - 1) % ranks.along("x")
-
-
 def test_sum_is_replicated_and_replicated_sums_its_cotangents(ranks):
     x = mine(ranks, (5,), 3)
     total = ranks.sum(x)
@@ -303,14 +297,6 @@ def test_the_transposed_exchange_adds_ghosts_into_the_cells_they_came_from(ranks
     left = over_ranks(ranks, sum((a * b).sum() for a, b in zip(out, y)))
     right = over_ranks(ranks, (u * back[0]).sum() + (v * back[1]).sum())
     assert abs(left - right) <= 1e-12 * abs(left) + 1e-12
-
-
-def test_one_exchange_takes_four_messages_or_fewer(ranks):
-    sides = Sides.of(cases.plane("xy"), ranks, (), float)
-    shape = ranks.decomposition(SHAPE).tile(ranks.rank).shape
-    arrays = [jnp.zeros(shape)] * 3
-    text = str(jax.make_jaxpr(lambda *a: exchange(list(a), 1, sides, ranks))(*arrays))
-    assert text.count("= shift[") == cases.neighbours(ranks.layout)
 
 
 # -- messages in pieces, and what is sent ------------------------------------------------------------------------------
@@ -439,15 +425,6 @@ def test_a_step_sends_a_message_to_each_neighbour_and_no_reductions(ranks, messa
     assert sent(messages(), 8, ranks.size) == counted
 
 
-def test_tiles_gather_and_scatter_to_where_they_were(ranks):
-    whole, tile = cases.random(11), ranks.decomposition(SHAPE).tile(ranks.rank)
-    np.testing.assert_array_equal(ranks.scatter_from_root(whole if ranks.is_root else None, SHAPE), whole[tile.slices])
-    gathered = ranks.gather_to_root(whole[tile.slices])
-    assert (gathered is None) != ranks.is_root
-    if ranks.is_root:
-        np.testing.assert_array_equal(gathered, whole)
-
-
 @pytest.mark.parametrize("rows", [1, 3, cases.NY])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, bool])
 def test_blocks_of_rows_reach_the_root_in_the_order_of_memory(ranks, rows, dtype):
@@ -490,35 +467,3 @@ def test_an_error_on_the_root_is_raised_on_every_rank(ranks):
     with pytest.raises(OSError, match="no such file"):
         ranks.from_root(fails)
     assert ranks.from_root(lambda: 42) == 42
-
-
-def conjugate_gradients(ranks, b, k):
-    """Eight iterations for (diag + k 1 1^T) x = b: every dot product meets distributed values again."""
-    d = 1.0 + jnp.arange(b.size) / b.size
-    dot = lambda x, y: ranks.replicated(ranks.sum(jnp.sum(x * y)))  # noqa: E731
-    a = lambda x: d * x + k * dot(jnp.ones_like(x), x)  # noqa: E731
-    x, r = jnp.zeros_like(b), b
-    p = r
-    for _ in range(8):
-        ap = a(p)
-        alpha = dot(r, r) / dot(p, ap)
-        x, new = x + alpha * p, r - alpha * ap
-        p, r = new + dot(new, new) / dot(r, r) * p, new
-    return x
-
-
-def test_the_gradient_through_distributed_conjugate_gradients_is_that_of_the_solution(ranks):
-    b, k = mine(ranks, (4,), 12), jnp.array(0.3)
-    d = 1.0 + np.arange(4) / 4
-
-    def cost(b, k):
-        x = conjugate_gradients(ranks, b, ranks.replicated(k))
-        return ranks.sum(jnp.sum(x * x))
-
-    by_b, by_k = quick(jax.grad(cost, argnums=(0, 1)))(b, k)
-    diagonal, everyone = np.tile(d, ranks.size), np.concatenate(ranks.host_gather(np.asarray(b)))
-    matrix = np.diag(diagonal) + 0.3
-    x = np.linalg.solve(matrix, everyone)
-    adjoint = np.linalg.solve(matrix, 2 * x)
-    np.testing.assert_allclose(by_b, adjoint[4 * ranks.rank : 4 * ranks.rank + 4], rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(by_k, -(adjoint.sum() * x.sum()), rtol=1e-6)

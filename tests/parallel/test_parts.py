@@ -19,7 +19,7 @@ from swmodel.dynamics.clock import Time
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.sharded import ShardedCommunicator
 from tests.gridded import write_axes
-from tests.selection import now
+from tests.selection import later, now
 from tests.transported import Content
 
 from . import cases, test_own_parts, test_waters
@@ -181,8 +181,9 @@ def test_runs_with_an_exchange_every_second_stage_equal_those_of_one_rank(winds)
 
 
 @pytest.mark.skipif(cases.RANKS > 1, reason="devices of one process")
-def test_runs_on_devices_equal_those_of_one(winds):
-    assert_as_on_one_rank("tracers, periodic", winds, ShardedCommunicator((2, 3)), "arrays")
+@pytest.mark.parametrize("name", ["tracers, periodic", later("winds of a file")])
+def test_runs_on_devices_equal_those_of_one(name, winds):
+    assert_as_on_one_rank(name, winds, ShardedCommunicator((2, 3)), "arrays")
 
 
 @pytest.mark.verify

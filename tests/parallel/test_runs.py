@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from swmodel.dynamics.domain import floor_of
-from swmodel.errors import BlowUp, ConfigError, DataError, TileError
+from swmodel.errors import BlowUp, DataError, TileError
 from swmodel.output.fingerprint import fingerprint
 from swmodel.parallel import make_communicator
 from swmodel.simulation.simulation import Simulation
@@ -118,24 +118,11 @@ def test_all_ranks_are_told_of_a_folder_that_cannot_be_made(models, tmp_path):
     model.communicator.barrier()
 
 
-def test_more_ranks_than_the_grid_can_take_are_refused():
-    if cases.RANKS == 1:
-        pytest.skip("one rank fits")
-    with pytest.raises(TileError, match="at most"):
-        make_communicator("mpi", (1, cases.RANKS - 1))
-
-
 def test_a_layout_for_another_number_of_ranks_is_refused():
     if cases.RANKS == 1:
         pytest.skip("one rank has no layout")
     with pytest.raises(TileError, match="were started"):
         make_communicator("mpi", (64, 64), (5, 7))
-
-
-def test_a_gauge_on_land_or_outside_is_named(models):
-    (model, stepper), _ = models
-    with pytest.raises(ConfigError, match="outside the grid"):
-        simulation(model, stepper).gauges("gauges.nc", {"far": (1e9, 0.0)})
 
 
 def test_the_fingerprint_of_a_restart_does_not_depend_on_the_ranks_and_all_of_them_refuse_another(models, tmp_path):

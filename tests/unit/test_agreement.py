@@ -15,24 +15,12 @@ from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, Multigrid
 from swmodel.output.products.base import Sampler
 from swmodel.output.products.extremes import Maxima
 from swmodel.output.products.gauges import Gauges
-from swmodel.parallel import SerialCommunicator
 from swmodel.simulation.program import Carry, Health, advance
 from swmodel.stepping.loop import pack_state
+from tests.stacked import Pretended
 
 SENDING = "shift all_to_all_ranks sum_of_ranks broadcast_from_root gather_tiles scatter_tiles maximum_of_ranks".split()
 SAME = ("broadcast_from_root", "maximum_of_ranks")
-
-
-class Pretended(SerialCommunicator):
-    """A mesh of 1 x 2 ranks, for which programs are only traced."""
-
-    size, layout = 2, (1, 2)
-
-    def _gather(self, x, shape):
-        return jnp.zeros(x.shape[:-2] + shape, x.dtype)
-
-    def _scatter(self, x, shape):
-        return x[..., : self.tile_shape(shape)[0], : self.tile_shape(shape)[1]]
 
 
 def parts(equation):

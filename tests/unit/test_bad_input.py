@@ -208,15 +208,6 @@ def test_numbers_beyond_single_precision_are_refused(refused, value):
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["/dev/null", "FILE", "FILE/inside", "x" * 300, "a\tb"])
-def test_output_to_what_is_no_folder_is_refused(command, output, good):
-    status, _, printed = command(
-        "run", good, "-o", output.replace("FILE", str(good)), "--set", "run.communicator=serial"
-    )
-    assert status == 2 and printed.startswith("error: ") and printed.count("\n") == 1
-    assert not FOREIGN.search(printed)
-
-
 def test_a_tilde_in_an_option_is_expanded(tmp_path, command, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "case.toml").write_text(GOOD)
@@ -425,12 +416,6 @@ def test_depths_of_infinity_and_of_a_missing_value_are_refused(tmp_path, name, s
 def test_a_run_of_more_steps_than_are_counted_is_refused(command, until, step, says, good):
     status, _, printed = command("check", good, "--set", f"run.until={until}", "--set", f"stepper.dt={step}")
     assert status == 2 and says in printed and printed.count("\n") == 1
-
-
-@pytest.mark.parametrize("value", ["true", '"no"', '"1 day"', "[1]", "nan"])
-def test_what_is_no_number_is_not_taken_for_one(refused, value):
-    (sentence,) = refused("epsilon = 0.1", f"epsilon = {value}")
-    assert sentence.startswith(f"FILE:{line_of('epsilon = 0.1')}: stepper.epsilon: ")
 
 
 @pytest.mark.parametrize(

@@ -46,23 +46,6 @@ def test_a_sea_in_balance_with_the_pressure_stays_at_rest_through_open_sides(bou
 
 
 @pytest.mark.verify
-def test_a_sponge_and_a_side_of_a_cyclone_have_one_state_in_both_engines():
-    tide = sw.InverseBarometer(sw.Tide({"M2": (0.2, 30.0)}))
-    sides = sw.Flather("west", elevation=sw.InverseBarometer(0.1)), sw.Flather("south", tide)
-    sponge = sw.Sponge("south", 1e5, 1e-4, sw.InverseBarometer(0.1))
-    states = []
-    for engine in ("arrays", "fused"):
-        forcing = cyclone(), sw.SelfAttraction(0.1)
-        model = sw.ShallowWater(GRID, 100.0, forcing=forcing, boundaries=(*sides, sponge), engine=engine)
-        states.append(sw.Simulation(model, model.at_rest(), sw.ForwardBackward(300.0)).run(steps=6))
-    one, other = states
-    for name in ("u", "v", "eta"):
-        scale = np.abs(one[name]).max()
-        assert scale > 1e-3
-        np.testing.assert_allclose(other[name], one[name], atol=1e-12 * scale)
-
-
-@pytest.mark.verify
 def test_derivatives_in_the_track_pass_dot_product_and_taylor_tests():
     sides = sw.Flather(("west", "south"), elevation=sw.InverseBarometer())
     model = sw.ShallowWater(GRID, 100.0, forcing=(cyclone(),), boundaries=(sides,), engine="arrays")

@@ -398,18 +398,6 @@ def test_places_on_the_sphere_are_written_east_west_north_south():
 # --- real files
 
 
-@pytest.mark.skipif(ETOPO5["northwest_pacific"] is None, reason="the experiments' ETOPO5 file is not there")
-def test_etopo5_on_the_tsunami_grid():
-    grid = SphericalGrid(720, 540, (120, 180), (15, 60))
-    result = onto_grid(ETOPO5["northwest_pacific"], grid, fill_lakes=True)
-    assert 0.81 < (result.wet * grid.area_h).sum() / grid.area_h.sum() / grid.nx < 0.86
-    assert result.depth[result.wet].min() == 20.0 and 8500 < result.depth.max() < 9100
-    for name, lon, lat, low, high in (("21418", 148.655, 38.735, 5000, 6000), ("21401", 152.583, 42.617, 5000, 5700)):
-        j, i = int((lat - 15) * 12), int((lon - 120) * 12)
-        assert low < result.depth[j, i] < high, name
-    assert not result.wet[int((36.0 - 15) * 12), int((138.5 - 120) * 12)]
-
-
 @pytest.mark.skipif(ETOPO5["global_15min"] is None, reason="the experiments' ETOPO5 file is not there")
 def test_etopo5_holds_the_volume_of_the_ocean():
     grid = SphericalGrid(360, 180, (20, 380), (-90, 90))

@@ -1,11 +1,8 @@
 """The bench's own machinery: workers, the yardstick in C, the peer's script, records. Its figures are not tested."""
 
 import functools
-import json
 import shutil
-import subprocess
 import sys
-import types
 from pathlib import Path
 
 import netCDF4
@@ -15,11 +12,10 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-import demo  # noqa: E402
 import harness  # noqa: E402
 import run  # noqa: E402
 import semi_implicit_tolerance  # noqa: E402
-from figures import geoclaw, inversion, native, step  # noqa: E402
+from figures import geoclaw, inversion, step  # noqa: E402
 
 pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
 
@@ -52,13 +48,6 @@ def worker(bench, code=COUNTING):
 # -- workers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_answers_and_what_libraries_print_goes_to_its_log(bench):
-    with worker(bench) as counting:
-        assert counting.batch == 3 and counting.run(6) == 3.0
-    assert counting.process.poll() == 0
-    assert (bench.folder / "counting.log").read_text().count("noise") == 1
-
-
 def test_a_worker_that_dies_says_why(bench):
     with worker(bench) as counting:
         with pytest.raises(harness.NotMeasured, match="counting ended: RuntimeError: told to die"):
@@ -67,65 +56,7 @@ def test_a_worker_that_dies_says_why(bench):
         worker(bench, "raise OSError('not there')")
 
 
-def test_a_worker_that_does_not_get_ready_is_stopped(bench):
-    sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with pytest.raises(harness.NotMeasured, match="did not answer within 1 s"):
-        harness.Worker("slow", sleeps, None, bench.folder / "slow.log", patience=1)
-
-
-def test_sides_are_timed_in_turn_in_both_orders(bench):
-    asked = []
-
-    class Side:
-        batch = 2
-
-        def __init__(self, name, seconds):
-            self.name, self.seconds = name, seconds
-
-        def run(self, steps):
-            asked.append(self.name)
-            return self.seconds * steps
-
-    times = bench.interleave("what", {"a": Side("a", 0.1), "b": Side("b", 0.4)}, seconds=2.0)
-    assert asked == [*"aaabbb", *"ab", *"ba", *"ab"]  # three to warm up each, then turns
-    assert times["a"] == pytest.approx([0.1] * 3) and harness.ratio(times["b"], times["a"]) == pytest.approx(4.0)
-    assert bench.raw["what"]["steps"] == {"a": 20, "b": 4}
-
-
 # -- figures ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_figure_is_a_line_and_one_that_cannot_be_had_says_why(bench, capsys):
-    bench.figure("fast", 4.5, at_least=4)
-    bench.figure("slow", 12.0, at_most=10)
-    bench.figure("broken", float("nan"), at_least=1)
-    bench.missing("gpu", "JAX finds no GPU here\nand more")
-    assert [str(figure) for figure in bench.figures.values()] == [
-        "fast=4.5",
-        "slow=12",
-        "broken=not measured (not a number)",
-        "gpu=not measured (JAX finds no GPU here)",
-    ]
-    marks = ["at least 4: met", "at most 10: MISSED", "at least 1", ""]
-    assert [figure.mark for figure in bench.figures.values()] == marks
-
-
-def test_a_part_that_fails_leaves_its_figures_with_the_reason_and_the_others_unharmed(bench, tmp_path):
-    def fails(bench):
-        bench.figure("first", 1.0)
-        raise ValueError("it broke")
-
-    part = types.SimpleNamespace(__name__="figures.part", __doc__="A part.", NAMES=("first", "second"), measure=fails)
-    bench.load = (0.0, 0.0, 0.0)
-    run.measure(bench, part, deadline=float("inf"))
-    late = types.SimpleNamespace(__name__="figures.late", __doc__="Late.", NAMES=("third",), measure=fails)
-    run.measure(bench, late, deadline=-1.0)
-    assert str(bench.figures["first"]) == "first=1" and bench.figures["second"].why == "ValueError: it broke"
-    assert "the time for the benchmarks was over" in bench.figures["third"].why
-    run.write(bench, tmp_path / "bench.json", 0.0)
-    kept = json.loads((tmp_path / "bench.json").read_text())
-    assert kept["figures"]["first"]["value"] == 1.0 and kept["figures"]["second"]["value"] is None
-    assert kept["versions"]["swmodel"] and kept["size"] == [96, 64] and kept["machine"]["last_cache"] > 0
 
 
 def test_every_file_of_figures_is_a_part_with_names_of_its_own():
@@ -136,19 +67,6 @@ def test_every_file_of_figures_is_a_part_with_names_of_its_own():
     asked = "step_vs_demo step_vs_c step_fraction_of_bandwidth ranks_2_vs_threads_2 sharded_2_vs_mpi_2"
     asked += " float64_vs_float32 messages_per_step compile_seconds gpu_fraction_of_copy_bandwidth"
     assert set(asked.split()) <= set(names)
-
-
-def test_a_native_operation_that_cannot_be_timed_leaves_the_others_their_figures(bench, monkeypatch):
-    def timed(case, cells, off):
-        if case == "transform":
-            raise SystemExit("the case 'transform' failed:\nno plan")
-        return 2.0 if off else 1.0
-
-    monkeypatch.setattr(native.native_parts, "timed", timed)
-    native.measure(bench)
-    assert set(bench.figures) == set(native.NAMES)
-    assert bench.figures["native_blocks"].why == "the case 'transform' failed:"
-    assert bench.figures["native_strips"].value == 2.0
 
 
 def test_workers_of_a_comparison_are_stopped_also_where_one_does_not_start(bench):
@@ -201,41 +119,6 @@ def test_a_yardstick_of_other_physics_is_none(bench, monkeypatch):
     monkeypatch.setattr(step, "VISCOSITY", 1.5 * step.VISCOSITY)
     with pytest.raises(harness.NotMeasured, match="C and swmodel differ by"):
         bench.check_native("swmodel", functools.partial(step.c_command, bench))
-
-
-@needs_compiler
-def test_the_triad_answers(bench):
-    program, _ = bench.native("triad")
-    with bench.start("triad", [program, 1 << 20]) as triad:
-        assert 0 < triad.run(2) < 10
-
-
-@needs_compiler
-def test_c_that_does_not_compile_is_told(bench, monkeypatch, tmp_path):
-    (tmp_path / "broken.c").write_text("int main(void) { return x; }\n")
-    monkeypatch.setattr(harness, "HERE", tmp_path)
-    with pytest.raises(harness.NotMeasured, match="does not compile broken.c"):
-        bench.native("broken")
-
-
-def test_the_demo_is_run_as_it_is_but_for_its_size(tmp_path):
-    text = "nx_global = 360 + 2\nny_global = 180 + 2\ndx = 5e3\ndy = 5e3\nlength = (nx_global - 2) * dx\n"
-    source = tmp_path / "shallow_water.py"
-    source.write_text(text)
-    names = demo.load(source, 3600, 1800)
-    assert (names["nx_global"], names["ny_global"], names["length"]) == (3602, 1802, 360 * 5e3)
-    source.write_text(text + "dx = 1\n")
-    with pytest.raises(ValueError, match="sets dx 2 times"):
-        demo.load(source, 3600, 1800)
-
-
-def test_a_demo_that_cannot_be_downloaded_is_told(tmp_path, monkeypatch):
-    def offline(command, **options):
-        return subprocess.CompletedProcess(command, 1, "", "ERROR: no connection\n")
-
-    monkeypatch.setattr(demo.subprocess, "run", offline)
-    with pytest.raises(OSError, match="cannot be downloaded: ERROR: no connection"):
-        demo.fetch(tmp_path)
 
 
 # -- the inversion -----------------------------------------------------------------------------------------------------

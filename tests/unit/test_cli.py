@@ -158,12 +158,6 @@ def test_a_wrong_command_is_one_sentence_and_status_2(command, arguments, said):
 # -- new --------------------------------------------------------------------------------------------------------------
 
 
-def test_new_lists_every_experiment(command):
-    status, out, _ = command("new")
-    assert status == 0
-    assert {"double_gyre", "north_atlantic", "tohoku_2011"} <= set(re.findall(r"^(\w+)  ", out, re.M))
-
-
 def test_new_on_a_full_disk_names_the_copy_that_does_not_fit(command, tmp_path, monkeypatch):
     def full(file, copy):
         raise OSError(28, "No space left on device", str(file))
@@ -288,13 +282,6 @@ def test_what_a_core_does_not_do_is_told_before_a_run(case, command, verb, tmp_p
 def test_check_fails_with_the_place_of_the_option(command, case, change, said):
     status, _, err = command("check", case, "--set", change)
     assert status == 2 and f"--set {change}: " in err and said in err and err.count("\n") == 1
-
-
-def test_a_bathymetry_that_does_not_cover_the_domain_is_refused_with_both_ranges(command, tmp_path):
-    command("new", "tohoku_2011", tmp_path)
-    status, _, err = command("check", tmp_path / "tohoku.toml", "--set", "grid.longitude=[110, 180]")
-    assert status == 2
-    assert "120.00 to 179.92" in err and "110.00 to 180.00" in err
 
 
 def test_what_only_the_simulation_refuses_has_the_place_of_its_part(command, case):
@@ -434,7 +421,6 @@ def test_an_interrupt_ends_a_command_at_once_and_says_so():
     ("arguments", "said"),
     [
         (["--set", "stepper.dt=900"], "over the limit of rk4"),
-        (["--set", "stepper.dtt=3"], "unknown key; did you mean 'dt'?"),
         later(["--communicator", "serial"], "overwrite the others' files"),
     ],
 )
@@ -460,17 +446,6 @@ def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_pa
     status, _, err = finish(start(ranks=2, code=code))
     assert status != 0
     assert err.count("only this rank") == 1 and "rank 1: " in err
-
-
-@pytest.mark.verify
-@needs_mpi
-def test_a_run_goes_on_on_another_number_of_ranks(command, case, tmp_path):
-    assert command("run", case, "-o", tmp_path, "-q", "--until", "1 hour", "--layout", "1x1")[0] == 0
-    code, _, err = finish(start("resume", tmp_path / "restart.nc", "--until", "2 hour", "--debug", ranks=2))
-    assert code == 0, err
-    assert list(tmp_path.glob("**/rank-0001.log"))
-    with netCDF4.Dataset(tmp_path / "fields.nc") as dataset:
-        np.testing.assert_allclose(dataset["time"][:], [0, 1800, 3600, 5400, 7200])
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------

@@ -42,8 +42,7 @@ def test_a_file_and_a_figure_of_the_maps_and_a_forward_check_of_each(case, comma
         assert data.attrs["sensitivity_of"] == "elevation at A from 20 min to 30 min"
         assert "[adjoint.cost]" in data.attrs["config"]
     before = (folder / "sensitivity.nc").read_bytes()
-    status, _, err = command("adjoint", case, "-o", folder)
-    assert status == 2 and "exists already; add --overwrite" in err
+    assert "exists already; add --overwrite" in command.refused("adjoint", case, "-o", folder)
     assert (folder / "sensitivity.nc").read_bytes() == before
     status, _, err = command("adjoint", case, "-o", folder, "--overwrite", "--no-check", "-q")
     assert status == 0 and not (folder / "sensitivity.png").exists(), err

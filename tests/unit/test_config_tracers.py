@@ -120,7 +120,6 @@ MISTAKES = {
     "two tracers are called 'dye'": DYE + DYE,
     "tracer[0].diffusivity: -1 is negative; give a number in m2 s-1, 0 or more": DYE + "diffusivity = -1\n",
     "tracer[0].scheme: 'upwind' is unknown": DYE + 'scheme = "upwind"\n',
-    "tracer[0].limiter: 'minmod' is unknown; did you mean 'min_mod'?": DYE + 'limiter = "minmod"\n',
     'limiter belongs to scheme = "flux_limited"': DYE + 'scheme = "centred"\nlimiter = "koren"\n',
     "tracer[0].initial: the formula uses longitude": DYE + 'initial = "longitude"\n',
     "tracer[0].initial.file: there is no file": DYE + 'initial = { file = "none.nc", variable = "dye" }\n',

@@ -64,18 +64,6 @@ def test_later_profile_has_the_same_largest_wind():
 
 
 @pytest.mark.verify
-def test_both_engines_give_the_same():
-    states = []
-    for engine in ("arrays", "fused"):
-        model = model_of(engine, **ISOTACHS)
-        simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(100.0))
-        states.append(simulation.run(steps=20))
-        assert simulation.engine[0] == engine
-    np.testing.assert_allclose(states[0].eta, states[1].eta, rtol=0, atol=1e-12)
-    assert np.abs(states[0].eta).max() > 0.1
-
-
-@pytest.mark.verify
 def test_derivatives_in_every_parameter_pass_dot_product_and_taylor_tests():
     """Of the tracks and vortices of both profiles, of an air pressure and of a wind."""
     track = TRACK | {"radius": (6e4, 7e4), "b": (1.3, 1.7), **ISOTACHS}

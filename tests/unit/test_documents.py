@@ -6,7 +6,6 @@ block of another document has made.
 
 import ast
 import functools
-import importlib.util
 import re
 import shlex
 import sys
@@ -22,10 +21,10 @@ import swmodel
 import swmodel as sw
 from swmodel.cli.commands import app
 from swmodel.cli.files import library
-from swmodel.errors import ConfigError
 from swmodel.runtime import paths
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
+from tests import scripts
 
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
@@ -120,18 +119,6 @@ def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(docum
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(b).max())
 
 
-def test_a_model_that_cannot_take_a_step_would_be_noticed(models):
-    class Stuck(sw.Term):
-        def __call__(self, flow, time):
-            raise TypeError("not linear")
-
-    grid = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
-    sw.ShallowWater(grid, 100.0).halo(sw.RK4(1.0))
-    sw.ShallowWater(grid, 100.0, dissipation=Stuck())
-    with pytest.raises(ConfigError, match="Stuck.__call__ .*: TypeError: not linear"):
-        step_each(models)
-
-
 @pytest.mark.verify
 def test_a_river_adds_its_water(in_a_folder):
     names = executed(ROOT / "docs" / "questions.md")
@@ -222,12 +209,6 @@ def test_every_command_that_is_shown_exists_and_so_do_its_options_and_experiment
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("arguments", (["rum", "x.toml"], ["run", "x.toml", "--untill", "3hour"], ["check"]))
-def test_a_command_that_does_not_exist_would_be_noticed(arguments):
-    with pytest.raises(UsageError):
-        parsed(arguments)
-
-
 # -- links ------------------------------------------------------------------------------------------------------------
 
 FOLDERS = ("docs", "swmodel", "experiments", "benchmarks", "tests", "scripts", "packaging", ".github")
@@ -284,10 +265,7 @@ def test_a_link_that_leads_nowhere_would_be_noticed(tmp_path):
 
 def test_the_page_of_the_gallery_follows_from_its_manifest_and_its_images_are_small():
     """`python scripts/gallery.py --page` writes it again."""
-    name = "gallery_script"
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / "gallery.py")
-    gallery = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(gallery)
+    gallery = scripts.script("scripts/gallery.py")
     found = gallery.entries()
     assert gallery.PAGE.read_text() == gallery.page(found)
     images = {path.stem: path for path in gallery.MANIFEST.parent.glob("*.webp")}

@@ -10,7 +10,6 @@ from swmodel.__main__ import main
 from swmodel.config import load, member_drafts, read
 from swmodel.errors import ConfigError
 from swmodel.models.random_fields import SmoothNoise
-from tests.restarts import read_restart
 
 HUMP = """\
 run = {title = "A hump", until = "10 min"}
@@ -81,7 +80,6 @@ def test_members_are_the_file_with_other_values(write):
 @pytest.mark.parametrize(
     ("more", "after", "said"),
     [
-        ('"initial.amplitud" = [1, 2]', 1, "unknown key; did you mean 'amplitude'?"),
         ('"initial.amplitude" = [1, 2]\n"model.gravity" = [1]', 0, "2 for initial.amplitude, 1 for model.gravity"),
         ('members = 3\n"initial.amplitude" = [1, 2]', 0, "3 for members, 2 for initial.amplitude"),
         ('"initial.amplitude" = 2', 0, "is not a list; give a value for each member"),
@@ -113,40 +111,6 @@ def test_the_values_of_each_part_have_its_units():
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
-
-
-STORM = """\
-run = {start = 2024-03-01T00:00:00Z, until = "10 min", engine = "arrays"}
-bathymetry = {type = "flat", depth = 60}
-coriolis = {type = "rotating_sphere"}
-forcing = [{type = "cyclone", track = "track.csv"}]
-grid = {type = "spherical", nx = 8, ny = 6, longitude = [170, 190], latitude = [-42, -28]}
-model = {precision = "float64"}
-stepper = {type = "forward_backward", dt = 300}
-output = {restart = {every = "10 min"}}
-"""
-POINTS = (
-    "2024-02-29T18:00:00,176.0,-28.5,35.0,50000,97500",
-    "2024-03-01T00:03:00,178.0,-29.5,42.0,45000,96500",
-    "2024-03-02T06:00:00,-178.3,-36.6,45.0,40000,95000",
-)
-
-
-@pytest.mark.verify
-def test_tracks_of_other_points_are_members_from_the_command_line(write, tmp_path):
-    """The second track has one point fewer; a member's end is that of its own run."""
-    header = "time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa\n"
-    (tmp_path / "storm.toml").write_text(STORM)
-    (tmp_path / "track.csv").write_text(header + "\n".join(POINTS))
-    (tmp_path / "track2.csv").write_text(header + "\n".join((POINTS[0], POINTS[2])))
-    tracks = ("track.csv", "track2.csv")
-    assert status("run", "storm.toml", "-q", "-o", "both", "--members", f"forcing.0.track={','.join(tracks)}") == 0
-    both = read_restart(tmp_path / "both" / "restart.nc").arrays
-    for k, track in enumerate(tracks):
-        assert status("run", "storm.toml", "-q", "-o", f"run{k}", "--set", f"forcing.0.track={track}") == 0
-        alone = read_restart(tmp_path / f"run{k}" / "restart.nc").arrays
-        for name in ("state_u", "state_v", "state_eta"):
-            assert np.abs(both[name][k] - alone[name]).max() <= 1e-12 * np.abs(alone[name]).max() > 0
 
 
 @pytest.mark.verify

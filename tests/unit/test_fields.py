@@ -1,12 +1,10 @@
 """Fields refuse what makes no sense on a C-grid, and the table of variables is complete."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.diagnostics import derived as diagnostics
 from swmodel.fields import field as operators
 from swmodel.fields.field import WHOLE, Field, FieldError, HaloError
 from swmodel.fields.variables import VARIABLES, named_for
@@ -50,10 +48,6 @@ def test_a_column_has_no_end_along_x():
     np.testing.assert_array_equal(total.data, field(rows=7).data * np.arange(7.0)[:, None])
 
 
-def test_the_interior_is_the_tile_itself():
-    np.testing.assert_array_equal(field().interior, field().data[2:-2, 2:-2])
-
-
 def test_halo_cannot_be_made_from_nothing():
     with pytest.raises(HaloError, match="cannot have halo"):
         field(halo=(1, 1, 1, 1)).crop((2, 1, 1, 1))
@@ -74,14 +68,3 @@ def test_a_stencil_needs_two_cells_along_its_axis():
 def test_a_free_surface_of_the_sea_has_the_names_of_the_table():
     assert named_for(9.81) == named_for(None) == {} and sw.RigidLid.rows["eta"] != VARIABLES["eta"]
     assert "eta" in named_for(0.02)
-
-
-def test_fields_are_pytrees_that_keep_their_place():
-    f = jax.jit(lambda f: f)(field("q"))
-    assert (f.position, f.halo) == ("q", (2, 2, 2, 2))
-
-
-def test_the_table_says_what_files_need_of_every_diagnostic():
-    assert set(diagnostics.FIELDS) <= set(VARIABLES)
-    for name, row in VARIABLES.items():
-        assert row.name == name and row.position in "huvq" and row.units and row.long_name

@@ -21,7 +21,7 @@ from swmodel.forcing.file_records import StressRecords
 from swmodel.grids.regrid import read_field_onto
 from swmodel.grids.remapping import Remapping
 from swmodel.observed.series_files import read_series
-from swmodel.parallel import OneTileCommunicator, make_communicator
+from swmodel.parallel import OneTileCommunicator
 from swmodel.postprocess.files import open_output, seconds, stamp, start_of
 from tests.gridded import write_axes
 from tests.selection import later, now
@@ -130,15 +130,6 @@ def test_a_run_goes_on_from_a_restart_between_two_records_with_the_same_bits(fil
     second = simulation(ocean(file))
     second.resume(tmp_path / "restart.nc")
     assert_equal(second.run(until=5 * HOUR), final)
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("layout", [(1, 2), (2, 3)])
-def test_tiles_on_the_devices_of_a_process_have_the_state_of_one(file, final, layout):
-    model = ocean(file, make_communicator("sharded", GRID.shape, layout))
-    state = simulation(model).run(until=5 * HOUR)
-    for name, values in fields(final).items():
-        np.testing.assert_allclose(model.gather(state[name]), values, rtol=0, atol=1e-12)
 
 
 CONVENTIONS = list(itertools.product((0.0, -180.0, 100.0), (1, -1)))
@@ -277,12 +268,6 @@ def test_mistakes_of_a_file_are_refused_by_check(tmp_path, name):
         check_experiment(str(tmp_path / "bad.toml"), [], 1)
 
 
-def test_files_of_different_calendars_are_refused(tmp_path, file):
-    other = written(tmp_path / "other.nc", weather(), calendar="noleap")
-    with pytest.raises(ConfigError, match=r"different calendars, standard .* and noleap"):
-        sw.ShallowWater(GRID, 100.0, forcing=(sw.Wind(records(file, "u10"), records(other, "v10")),))
-
-
 def test_dates_of_grids_of_a_family_are_those_of_one_step_0(tmp_path, file):
     """Those of a nest had been compared with one another alone, and its files had a date that the others had not."""
     other = written(tmp_path / "other.nc", weather(), since="2008-09-09")
@@ -349,21 +334,24 @@ def test_another_date_than_that_of_the_files_is_refused(file):
 
 
 @pytest.mark.parametrize("calendar", ["noleap", "360_day", "proleptic_gregorian"])
-def test_dates_of_tides_and_tracks_are_gregorian(tmp_path, calendar):
+def test_dates_of_tides_tracks_and_phase_lags_are_gregorian(tmp_path, calendar):
     wind = sw.Wind(records(written(tmp_path / "wind.nc", weather(), calendar=calendar), "u10"))
     tide, track = {"M2": (0.5, 30.0)}, ((0.0, 1e5), (0.0, 1.0), (0.0, 1.0), 95000.0, 1e5)
-    sw.ShallowWater(GRID, 100.0, forcing=wind)
-    for what, parts in (
-        ("the tide of boundary.0.elevation", {"boundaries": sw.Flather("west", sw.Tide(tide, START))}),
-        ("the tide of forcing.1", {"forcing": (wind, sw.TidalPotential(("M2",), START))}),
-        ("the track of forcing.1", {"forcing": (wind, sw.Cyclone(*track, start=START))}),
+    with_parts = lambda **parts: sw.ShallowWater(GRID, 100.0, **{"forcing": wind} | parts)  # noqa: E731
+    model = with_parts()
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(dt=DT), start=START)
+    for who, make in (
+        ("the tide of boundary.0.elevation", lambda: with_parts(boundaries=sw.Flather("west", sw.Tide(tide, START)))),
+        ("the tide of forcing.1", lambda: with_parts(forcing=(wind, sw.TidalPotential(("M2",), START)))),
+        ("the track of forcing.1", lambda: with_parts(forcing=(wind, sw.Cyclone(*track, start=START)))),
+        ("the harmonic analysis", lambda: simulation.harmonics(tmp_path / "tides.nc", ("M2",))),
+        ("the misfit of harmonic constants", lambda: HarmonicMisfit(CONSTANTS).on_tile(model, DT, 0, 90)),
     ):
-        parts = {"forcing": wind} | parts
         if calendar == "proleptic_gregorian":
-            sw.ShallowWater(GRID, 100.0, **parts)
+            make()
             continue
-        with pytest.raises(ConfigError, match=f"{calendar} .*, and {what} has dates of the Gregorian one") as caught:
-            sw.ShallowWater(GRID, 100.0, **parts)
+        with pytest.raises(ConfigError, match=f"{calendar} .*, and {who} has dates of the Gregorian one") as caught:
+            make()
         assert caught.value.part == "forcing.0.x"
 
 
@@ -406,23 +394,6 @@ def test_grids_of_a_family_and_members_have_one_calendar(file, tmp_path):
     ensemble = sw.Ensemble(models, [model.at_rest() for model in models])
     run = sw.Simulation(ensemble, ensemble.initial, sw.ForwardBackward(DT), start=START)
     assert run.start.calendar == "noleap"
-
-
-@pytest.mark.parametrize("calendar", ["noleap", "360_day", "proleptic_gregorian"])
-def test_phase_lags_of_an_analysis_and_of_a_cost_need_gregorian_dates(tmp_path, calendar):
-    wind = sw.Wind(records(written(tmp_path / "wind.nc", weather(), calendar=calendar), "u10"))
-    model = sw.ShallowWater(GRID, 100.0, forcing=wind)
-    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(dt=DT), start=START)
-    for who, made in (
-        ("the harmonic analysis", lambda: simulation.harmonics(tmp_path / "tides.nc", ("M2",))),
-        ("the misfit of harmonic constants", lambda: HarmonicMisfit(CONSTANTS).on_tile(model, DT, 0, 90)),
-    ):
-        if calendar == "proleptic_gregorian":
-            made()
-            continue
-        with pytest.raises(ConfigError, match=f"{calendar} .*, and {who} has dates of the Gregorian one") as caught:
-            made()
-        assert caught.value.part == "forcing.0.x"
 
 
 def test_a_hole_on_land_is_none_and_what_is_missing_nearby_is_left_out_of_the_mean(tmp_path):

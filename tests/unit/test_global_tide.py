@@ -117,9 +117,3 @@ def test_gauges_in_rivers_are_left_out_and_not_at_sea(tmp_path):
     assert found["error_at_sea_analysis"] == pytest.approx(10.0)
     with open(FOLDER / "northwest_europe" / "gauges.csv", encoding="utf-8") as file:
         assert set(module_of("northwest_europe", "score").RIVERS) <= {row["name"] for row in csv.DictReader(file)}
-
-
-def test_every_second_gauge_by_name_is_left_out():
-    with open(FOLDER / "northwest_europe" / "gauges.csv", encoding="utf-8") as file:
-        used = [row["used"] for row in csv.DictReader(file)]
-    assert used == [("1", "0")[k % 2] for k in range(len(used))] and len(used) > 80

@@ -75,18 +75,6 @@ def test_a_run_over_many_records_is_that_of_a_simulation(stepper, engine):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
 
 
-@pytest.mark.verify
-def test_a_run_may_begin_at_any_step_and_go_on_with_its_history():
-    model, stepper = forced(), sw.AB3(10.0)
-    state, history = model.at_rest(), None
-    for first, steps in ((0, 17), (17, 30)):
-        state, history = jit(sw.integrate, static_argnums=3)(
-            model.dynamics(stepper, first, steps), stepper, state, steps, history
-        )
-    wanted = Simulation(model, model.at_rest(), stepper).run(steps=STEPS)
-    np.testing.assert_allclose(state.eta, wanted.eta, rtol=0, atol=1e-12 * np.abs(wanted.eta).max())
-
-
 def loss(model, integrate, dynamics, stepper, steps=STEPS):
     weights = model.scatter(random(11))
 

@@ -346,15 +346,6 @@ def test_members_may_differ_in_a_flag():
     np.testing.assert_array_equal(many, signs * np.asarray(data)[2:-2, 2:-2])
 
 
-def test_the_transpose_of_a_loop_is_the_adjoint_of_its_tangent(loops_and_arrays):
-    (_, tangents, cotangents, _), _, along, weights = loops_and_arrays
-    inner = [
-        sum(float(np.vdot(a, b)) for a, b in zip(*map(jax.tree.leaves, pair)))
-        for pair in ((tangents, weights), (along, cotangents))
-    ]
-    assert inner[0] == pytest.approx(inner[1], rel=1e-13)
-
-
 def energy_of_bumps(engine, wrap, heights):
     """After three times seven steps, each seven in `wrap`, as a function of three bumps' heights."""
     grid = sw.CartesianGrid(NX, NY, (0.0, 9e3), (0.0, 7e3), "x")

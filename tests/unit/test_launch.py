@@ -151,18 +151,7 @@ def test_batch_scripts_and_sizes_that_are_no_numbers_are_one_process(variables):
     assert launch.launcher(variables) is None
 
 
-def test_launched_ranks_and_local_rank(started):
-    assert (launchers.launched_ranks(), launchers.local_rank()) == (1, 0)
-    started(OPEN_MPI)
-    assert (launchers.launched_ranks(), launchers.local_rank()) == (8, 1)
-
-
 # -- the world ------------------------------------------------------------------------------------------------------
-
-
-def test_a_world_of_all_ranks_passes(started):
-    started(OPEN_MPI)
-    launch.check_world(8)
 
 
 def test_a_smaller_world_stops_in_one_sentence_that_names_both_mpis(started, monkeypatch):

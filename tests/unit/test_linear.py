@@ -8,7 +8,6 @@ import pytest
 from swmodel.fields import field as operators
 from swmodel.fields.linear import linear_pair, plain_primitive
 from swmodel.parallel import SerialCommunicator
-from tests.selection import later
 
 SHAPE = (3, 5, 6)
 PAIRS = {
@@ -46,21 +45,6 @@ def test_operators_are_what_their_names_say_and_adjoint_to_their_transposes(name
     x = random(SHAPE)
     np.testing.assert_array_equal(function(x), PAIRS[name](x, axis))
     assert_adjoint(function, x)
-
-
-@EACH
-@pytest.mark.parametrize("axis", (-1, later(-2)))
-def test_operators_batch_over_any_axis_and_differentiate_twice(name, axis):
-    function = lambda x: getattr(operators, name)(x, axis=axis)  # noqa: E731
-    plain = lambda x: PAIRS[name](x, axis)  # noqa: E731
-    x = random(SHAPE)
-    for batch in (0, 1, 2):
-        moved = jnp.moveaxis(x, 0, batch)
-        np.testing.assert_array_equal(jax.vmap(function, in_axes=batch)(moved), plain(x))
-    assert_adjoint(jax.vmap(function), x)
-    cubic = lambda f: lambda x: jnp.sum(f(x) ** 3)  # noqa: E731
-    curvature = lambda f: jax.grad(lambda x: jnp.vdot(jax.grad(cubic(f))(x), x))(x)  # noqa: E731
-    np.testing.assert_allclose(curvature(function), curvature(plain), rtol=1e-13, atol=1e-13)
 
 
 def test_a_wrong_transpose_would_be_found():

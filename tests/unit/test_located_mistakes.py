@@ -6,7 +6,6 @@ import netCDF4
 import numpy as np
 import pytest
 
-import swmodel as sw
 from swmodel.errors import ConfigError, DataError, of_part
 from tests.gridded import write_axes
 from tests.selection import later
@@ -94,10 +93,6 @@ MISTAKES = {
         WIND + side("east", "elevation = {constituents = {M2 = {amplitude = 1.0, phase = 0.0}}}\n"), "[[forcing]]",
         "forcing[0]: WindStress.x is in the calendar noleap",
     ),
-    "a calendar in which there is no phase lag": (
-        WIND + '[output.harmonics]\nconstituents = ["M2"]\n', "[[forcing]]",
-        "forcing[0]: WindStress.x is in the calendar noleap",
-    ),
     "an inverse barometer without pressure": (
         side("east", "elevation = {inverse_barometer = true}\n"), "elevation =",
         "boundary[0].elevation: InverseBarometer: no forcing of the model has an air pressure; add AirPressure",
@@ -105,6 +100,10 @@ MISTAKES = {
     "layers with a side that takes one speed": (
         LAYERS + side("east").replace("flather", "radiation_nudging") + SPONGE, "[layers]",
         "layers: ShallowWater: layers and RadiationNudging do not work together yet; leave one of them out.",
+    ),
+    "a term that is not linear": (
+        '[model]\nlinear = true\n[[dissipation]]\ntype = "quadratic_drag"\ncoefficient = 1e-3\n', "[[dissipation]]",
+        "dissipation[0]: QuadraticDrag is not linear, and linear=True was given",
     ),
     "a constituent that is not known": (
         side("east", "elevation = {constituents = {M9 = {amplitude = 1.0, phase = 0.0}}}\n"), "elevation =",
@@ -163,25 +162,6 @@ def test_a_run_names_the_same_line(files, command, name):
     assert f"storm.toml:{line_of(BASE + more, key)}: {sentence}" in command.refused("run", path, "-o", files / "out")
 
 
-FLAT = """\
-run = {until = "1 hour"}
-grid = {type = "cartesian", nx = 8, ny = 8, x = [0, "8 km"], y = [0, "8 km"], periodic = "x"}
-bathymetry = {type = "flat", depth = "10 m"}
-stepper = {type = "forward_backward", dt = 10}
-"""
-
-
-@pytest.mark.parametrize("text, key, sentence", [
-    (FLAT + side("north") + side("east"), "sides =", "boundary[1].sides: there is no east side: the grid is periodic"),
-    (FLAT + '[model]\nlinear = true\n[[dissipation]]\ntype = "quadratic_drag"\ncoefficient = 1e-3\n',
-     "[[dissipation]]", "dissipation[0]: QuadraticDrag is not linear, and linear=True was given"),
-], ids=["periodic", "linear"])  # fmt: skip
-def test_parts_that_do_not_fit_the_model_have_their_lines(tmp_path, command, text, key, sentence):
-    path = tmp_path / "case.toml"
-    path.write_text(text)
-    assert f"case.toml:{line_of(text, key)}: {sentence}" in command.refused("check", path)
-
-
 def test_an_error_names_the_innermost_part_also_on_other_ranks():
     """Errors of one rank are sent to the others, where they must name the same part."""
     with pytest.raises(DataError) as caught, of_part("forcing.1"), of_part("forcing.1.pressure"):
@@ -189,12 +169,3 @@ def test_an_error_names_the_innermost_part_also_on_other_ranks():
     assert caught.value.part == "forcing.1.pressure"
     assert pickle.loads(pickle.dumps(caught.value)).part == "forcing.1.pressure"
     assert ConfigError("no part").part == ""
-
-
-def test_an_inverse_barometer_without_pressure_is_refused_when_the_model_is_made():
-    grid = sw.CartesianGrid(8, 8, (0.0, 8e3), (0.0, 8e3))
-    side = sw.Flather("west", elevation=sw.InverseBarometer())
-    with pytest.raises(ConfigError, match="no forcing of the model has an air pressure") as caught:
-        sw.ShallowWater(grid, 10.0, boundaries=(sw.Flather("east"), side))
-    assert caught.value.part == "boundary.1.elevation"
-    sw.ShallowWater(grid, 10.0, boundaries=side, forcing=sw.AirPressure(1e5))

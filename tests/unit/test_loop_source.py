@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from swmodel.errors import ConfigError
-from swmodel.fields.field import WHOLE, Field, mean_xy
+from swmodel.fields.field import WHOLE, mean_xy
 from swmodel.stencils import compiled, native
 from swmodel.stencils.derivatives import tangent, transpose
 from swmodel.stencils.expressions import Layout, Source, stored
@@ -67,16 +67,6 @@ def test_python_and_cpp_agree_on_every_record_of_the_interface(tmp_path):
     )
     found = subprocess.run([tmp_path / "offsets"], check=True, capture_output=True, text=True).stdout.split("\n")
     assert found[:-1] == expected
-
-
-def test_no_cpp_file_describes_the_interface_anew():
-    names = [record.__name__ for record in library.RECORDS] + ["RowCall"]
-    folder = library.Path(library.__file__).parent
-    files = [*folder.glob("*.cpp"), *folder.glob("*.h")]
-    assert len(files) >= 6
-    for file in files:
-        text = file.read_text()
-        assert not re.search(rf"struct ({'|'.join(names)})\b|k(Vector|Axes) =|enum", text), file.name
 
 
 # -- names and lines --------------------------------------------------------------------------------------------------
@@ -189,11 +179,3 @@ def test_a_folder_for_sources_that_cannot_be_written_is_one_sentence(tmp_path, m
     monkeypatch.setenv("SWMODEL_KEEP_SOURCE", str(tmp_path / "file" / "kept"))
     with pytest.raises(ConfigError, match="SWMODEL_KEEP_SOURCE = .*cannot be written there .*; name a folder"):
         jax.jit(lambda: loop(1.5))()
-
-
-def test_a_field_without_a_name_is_an_array_with_a_number():
-    from swmodel.stencils.expressions import lift
-
-    f = Field(jnp.ones((NY + 2, NX + 2)), "h", (1,) * 4)
-    assert compiled.reads(trace_graph([lift(f) * 2.0])[0])[0].name == "array 0"
-    assert compiled.reads(trace_graph([lift(f, name="depth") * 2.0])[0])[0].name == "depth"

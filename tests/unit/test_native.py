@@ -12,7 +12,7 @@ from swmodel.nests.interpolation import weights_of
 from swmodel.parallel.fft import transposition
 from swmodel.stencils import native
 from swmodel.stencils.expressions import Layout, Source, stored
-from swmodel.stencils.native import add_strips, cut, depends_on, empty, paste, push_slot, read_slot, read_strips
+from swmodel.stencils.native import add_strips, cut, depends_on, empty, paste, push_slot, read_strips
 from swmodel.stencils.stencil import run
 from tests.selection import later, now
 
@@ -116,21 +116,6 @@ def test_writing_and_taking_strips_are_each_others_transpose(write, take):
     assert float(left) == float(right) != 0.0
 
 
-@pytest.mark.parametrize("write", [paste, add_strips])
-def test_strips_have_tangents_and_take_members(write):
-    arrays, strips = arrays_and_strips(2)
-
-    @jax.jit
-    def slopes_and_members(arrays, strips):
-        slopes = jax.jvp(lambda s: write(arrays, s, PLACES), (strips,), (strips,))[1]
-        return slopes, jax.vmap(lambda x: write([x * a for a in arrays], strips, PLACES))(jnp.array([1.0, 2.0]))
-
-    slopes, many = slopes_and_members(arrays, strips)
-    np.testing.assert_array_equal(slopes[0], write([jnp.zeros((NY, NX))] * 2, strips, PLACES)[0])
-    for k, factor in enumerate((1.0, 2.0)):
-        np.testing.assert_array_equal(many[1][k], write([factor * a for a in arrays], strips, PLACES)[1])
-
-
 @needs_compiler
 def test_the_cotangents_of_strips_are_added_in_place():
     """Neither the strips nor their cotangents cost a pass over the array."""
@@ -150,21 +135,6 @@ def test_the_cotangents_of_strips_are_added_in_place():
     assert len(adding) == 1
     whole = [line for line in adding[0].splitlines() if f"= f64[{NY},{NX}]" in line]
     assert not [line for line in whole if " copy(" in line or " pad(" in line or " add(" in line or "fusion(" in line]
-
-
-@needs_compiler
-def test_a_loop_that_changes_strips_copies_no_array():
-    def steps(x):
-        def body(k, x):
-            before, after = x[..., 1:2, :], x[..., -2:-1, :]
-            return paste([x], [after[None], before[None]], [(0, 0), (NY - 1, 0)])[0]
-
-        return jax.lax.fori_loop(0, 4, body, x)
-
-    text = jax.jit(steps, donate_argnums=0).lower(random(1, NY, NX)).compile().as_text()
-    bodies = [part for part in text.split("\n\n") if native.library.PASTE in part]
-    assert len(bodies) == 1
-    assert not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
 
 
 @needs_compiler
@@ -222,29 +192,6 @@ def test_an_empty_room_has_no_tangent_and_is_one_for_all_members():
         np.testing.assert_array_equal(found, x)
     many = jnp.stack([x, 2 * x])
     np.testing.assert_array_equal(jax.vmap(kept)(many), many)
-
-
-def test_storing_has_a_tangent_and_takes_members():
-    rooms, x = [jnp.zeros((3, 4, 5))], [random(2, 4, 5)]
-    put = jax.jit(lambda rooms, x: push_slot(rooms, x, 1))
-    (changed,), (same,) = put(rooms, x)
-    np.testing.assert_array_equal(changed[1], same)
-    _, ((slope,), _) = jax.jvp(lambda x: put(rooms, x), (x,), (x,))
-    np.testing.assert_array_equal(slope, changed)
-    (many,), _ = jax.vmap(put)([jnp.zeros((2, 3, 4, 5))], [jnp.stack([x[0], 2 * x[0]])])
-    np.testing.assert_array_equal(many[:, 1], [x[0], 2 * x[0]])
-
-
-def test_what_is_fetched_has_a_tangent_and_takes_members():
-    rooms = [random(1, 3, 4, 5), jnp.arange(6, dtype=jnp.int32).reshape(3, 2)]
-    take = jax.jit(read_slot)
-    for k in range(3):
-        found, slopes = jax.jvp(lambda buffer: take([buffer, rooms[1]], k), (rooms[0],), (2 * rooms[0],))  # noqa: B023
-        for own, expected in zip(found, [rooms[0][k], rooms[1][k]]):
-            np.testing.assert_array_equal(own, expected)
-        np.testing.assert_array_equal(slopes[0], 2 * rooms[0][k])
-    many = jax.vmap(take, (None, 0))(rooms, jnp.arange(3))
-    np.testing.assert_array_equal(many[0], rooms[0])
 
 
 @needs_compiler
@@ -391,21 +338,3 @@ def test_large_arrays_go_past_the_cache_unchanged():
         x = numbers(operand, complex)
         assert x.nbytes > 1 << 23
         np.testing.assert_array_equal(quick(x, **options), plain(x, **options))
-
-
-@pytest.mark.parametrize("across", (later(False), True), ids=("rows", "across"))
-def test_each_is_the_others_transpose_alone_and_of_many_members(across):
-    for quick, plain, operand, options in operations((2, 5, 7), 3, 3, across):
-        x, slope = numbers(operand), numbers(operand, seed=1)
-        pack = lambda x: quick(x, **options)  # noqa: B023, E731
-        cotangent = numbers(jax.eval_shape(pack, x).shape, seed=2)
-
-        @jax.jit
-        def everything(x, slope, cotangent):
-            of_members = jax.vmap(pack, in_axes=1)(jnp.stack([x, slope], axis=1))  # noqa: B023
-            return of_members, jax.jvp(pack, (x,), (slope,)), jax.vjp(pack, x)[1](cotangent)  # noqa: B023
-
-        together, (y, change), (back,) = everything(x, slope, cotangent)
-        np.testing.assert_array_equal(change, plain(slope, **options))
-        np.testing.assert_allclose(np.vdot(cotangent, y), np.vdot(back, x), rtol=1e-13)
-        np.testing.assert_array_equal(together, np.stack([y, pack(slope)]))

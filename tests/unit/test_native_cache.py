@@ -179,21 +179,6 @@ def test_a_compiler_that_makes_no_loops_leaves_steps_on_arrays_and_says_why(kept
     assert len(said) == 1 and said[0].startswith("steps run on arrays") and why in said[0]
 
 
-@pytest.mark.verify
-def test_check_warns_where_there_is_no_compiler(kept, tmp_path):
-    (tmp_path / "case.toml").write_text(
-        '[run]\nuntil = 60\n[grid]\ntype = "cartesian"\nnx = 8\nny = 6\nx = [0, 8e3]\ny = [0, 6e3]\n'
-        '[bathymetry]\ntype = "flat"\ndepth = 10\n[stepper]\ntype = "rk4"\ndt = 1\n'
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "swmodel", "check", tmp_path / "case.toml"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "CXX": "false", "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert done.returncode == 0 and done.stderr.count("warning: steps run on arrays") == 1, done.stderr
-
-
 FAILS_FROM = """n=$(($(cat "$0.n" 2>/dev/null || echo 0) + 1)); echo $n >"$0.n"
 [ $n -lt {} ] || {{ echo "error: gave up" >&2; exit 1; }}; exec $CXX "$@"
 """

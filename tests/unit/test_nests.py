@@ -47,7 +47,6 @@ EVERYWHERE = np.ones(nested.GRID.shape)
 BASIN = ((12e3, 11e3), (15e3, 11e3), (15e3, 14e3), (12e3, 14e3), (12e3, 11e3))  # in the nest
 LEVEES = sw.Levee(BASIN, 1.0), sw.Levee(((2e3, 0.0), (2e3, 30e3)), -1.0)  # the second one outside of it
 SPONGE = sw.Sponge(("west",), width=12e3, rate=1e-3)
-SMOOTH = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
 
 
 def largest(states, name):
@@ -949,20 +948,6 @@ def test_members_of_an_ensemble_are_the_runs_of_their_families(engine, tmp_path)
     one_way = nested.family([sw.Nest("harbour", two_way=False, **nested.HARBOUR)])
     with pytest.raises(ConfigError, match="member 1 of the ensemble has other nests than member 0"):
         sw.family_of_members([families[0], one_way], [starts[0], one_way.states()])
-
-
-@pytest.mark.verify
-def test_a_sea_floor_that_rises_lifts_all_grids_alike():
-    """Also between records that lie within a step of the outermost grid: a level surface stays level."""
-    motion = sw.BottomMotion([0.0, 21.0, 45.0], np.array([0.0, 0.3, 0.5])[:, None, None] * EVERYWHERE)
-    family = nested.family(source=motion)
-    simulation = sw.NestedSimulation(family, family.states(), FB)
-    for steps, height in ((4, 0.3 + 0.2 * 8 / 24), (6, 0.5)):
-        simulation.run(steps=steps)
-        for name, state in simulation.states.items():
-            wet = family.models[name].wet
-            np.testing.assert_allclose(np.asarray(state.eta)[wet], height, rtol=0, atol=1e-12)
-            assert not np.abs(np.asarray(state.u)).max() > 1e-12
 
 
 @pytest.mark.verify

@@ -385,13 +385,6 @@ def test_time_never_goes_back(tmp_path):
             file.flush()
 
 
-def test_resuming_without_a_file_starts_one(tmp_path):
-    grid = GRIDS["closed"]
-    with FieldFile(tmp_path / "new.nc", grid, FIELDS, append=True, resume_time=120.0) as file:
-        file.append(180.0, random_fields(grid, FIELDS))
-    assert times_of(tmp_path / "new.nc") == [180.0]
-
-
 def test_a_continued_file_tells_its_history_and_what_changed(tmp_path):
     grid, path = GRIDS["closed"], tmp_path / "run.nc"
     write_run(path, grid, attributes={"ranks": np.int32(1), "config": "old"})
@@ -560,16 +553,6 @@ def test_series_of_other_gauges_are_not_continued(tmp_path, others):
     GaugeFile(tmp_path / "g.nc", GAUGES, GRIDS["ocean"]).close()
     with pytest.raises(DataError, match="cannot be continued: its (gauge_name|latitude)"):
         GaugeFile(tmp_path / "g.nc", others, GRIDS["ocean"], append=True)
-
-
-def test_a_hundred_thousand_steps_of_gauges_are_in_the_file(tmp_path):
-    gauges = {f"g{k}": (170.0 + k, 25.0) for k in range(10)}
-    with GaugeFile(tmp_path / "g.nc", gauges, GRIDS["ocean"]) as file:
-        for k in range(0, 100_000, 20):
-            file.append(np.arange(k, k + 20), np.full((20, 10), float(k)))
-    with xr.open_dataset(tmp_path / "g.nc", decode_times=False) as dataset:
-        assert dataset.sizes["time"] == 100_000 and float(dataset.eta[3, 54_321]) == 54_320.0
-    assert (tmp_path / "g.nc").stat().st_size < 6e6
 
 
 def test_a_plane_has_gauges_in_metres_and_a_run_may_have_none(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import swmodel as sw
 from swmodel.errors import TileError
 from swmodel.fields import field as op
-from swmodel.fields.field import WHOLE, Field, FieldError, HaloError
+from swmodel.fields.field import WHOLE, Field
 from swmodel.models import engine
 
 HALO = 2
@@ -64,18 +64,6 @@ def test_a_column_is_its_own_neighbour_along_x():
     assert op.mean_x(column).position == "u" and op.mean_x(column).halo == (WHOLE, WHOLE, 1, 1)
 
 
-def test_halo_runs_out():
-    f = sample("h", halo=1)
-    with pytest.raises(HaloError):
-        _ = op.difference_x(op.difference_x(op.difference_x(f))).interior
-    _ = op.difference_x(op.difference_x(f)).interior
-
-
-def test_a_gradient_does_not_meet_what_lies_elsewhere():
-    with pytest.raises(FieldError):
-        op.difference_x(sample("h")) + op.difference_y(sample("h"))
-
-
 WIDTHS = [
     (sw.EnergyConserving(), (), sw.AB2(1.0), 1),
     (sw.EnstrophyConserving(), (), sw.RK4(1.0), 1),
@@ -96,15 +84,6 @@ def test_the_halo_of_a_step_is_as_wide_as_its_stencil_needs(momentum, terms, ste
     grid = sw.CartesianGrid(8, 7, (0.0, 8.0), (0.0, 7.0))
     model = sw.ShallowWater(grid, 100.0, momentum=momentum, dissipation=terms, coriolis=sw.FPlane(1e-4))
     assert model.halo(stepper) == width
-
-
-WIDTH_OF = {sw.AB2: 1, sw.ForwardBackward: 2}
-
-
-@pytest.mark.parametrize("order", [(sw.AB2(1.0), sw.ForwardBackward(1.0)), (sw.ForwardBackward(1.0), sw.AB2(1.0))])
-def test_a_model_finds_the_halo_of_each_of_its_steppers(order):
-    model = sw.ShallowWater(sw.CartesianGrid(12, 10, (0.0, 1.2e5), (0.0, 1e5)), 1000.0)
-    assert [model.halo(stepper) for stepper in order] == [WIDTH_OF[type(stepper)] for stepper in order]
 
 
 def test_the_halo_is_looked_for_by_what_stencils_lack_and_once_for_models_that_are_alike(monkeypatch):

@@ -43,6 +43,7 @@ FILES = {
 IN_CALL = [
     ("return None", "Mine.__call__ (own.py:8) returned None; return a pair, du/dt at u points and dv/dt at v points"),
     ("return 0.0, None", "returned None as dv/dt; return a pair"),
+    ("return 0.0, 0.0, 0.0", "returned 3 values; return a pair"),
     ("return flow.v, flow.u", "returned a Field at v as du/dt; return a pair"),
     ("return np.ones((6, 8)), 0.0", "returned an array of shape (6, 8) as du/dt"),
     ("return np.nan, 0.0", "returned nan as du/dt"),

@@ -1,7 +1,5 @@
 """The zonal filter near the poles: its factors, its adjoint, what it conserves, the time step, and what it refuses."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -98,27 +96,6 @@ def test_the_limit_of_viscosity_takes_the_filter_into_account(term, power):
     state = model.state(u=1e-3 * u, v=1e-3 * v)
     final = sw.Simulation(model, state, sw.RK4(0.95 * longest)).run(steps=100)
     assert float(np.abs(final.u).max()) < float(np.abs(state.u).max())
-
-
-@pytest.mark.verify
-def test_steps_have_an_adjoint(noise):
-    model, state, _ = noise
-    stepper = sw.AB2(300.0)
-    dynamics = model.dynamics(stepper, steps=2)
-    change, cotangent = (
-        jax.tree.map(lambda x, f: jnp.asarray(f), state, model.state(*random_fields(seed))) for seed in (21, 31)
-    )
-
-    @jit
-    def products(state, change, cotangent):
-        advanced = lambda s: sw.integrate(dynamics, stepper, s, 2)[0]  # noqa: E731
-        _, forward = jax.jvp(advanced, (state,), (change,))
-        (backward,) = jax.vjp(advanced, state)[1](cotangent)
-        dot = lambda a, b: sum(jnp.vdot(p, q) for p, q in zip(*map(jax.tree.leaves, (a, b))))  # noqa: E731
-        return dot(forward, cotangent), dot(change, backward)
-
-    forward, backward = products(state, change, cotangent)
-    assert float(forward) == pytest.approx(float(backward), rel=1e-12) and float(forward) != 0
 
 
 def test_coasts_across_a_filtered_row_and_planes_are_refused():

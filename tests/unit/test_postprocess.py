@@ -217,15 +217,6 @@ def test_energy_and_vorticity_of_a_file_are_those_of_the_model(tmp_path, periodi
     np.testing.assert_allclose(zeta[1:, 0 if periodic else 1 :], vorticity, rtol=1e-11, atol=1e-18)
 
 
-def test_land_holds_no_water_and_no_energy():
-    half = lambda t, x, y: np.where(x < 5e5, 10.0, np.nan) + 0 * y  # noqa: E731
-    still = lambda t, x, y: np.where((x > 0) & (x < 4.9e5), 0.2, np.nan) + 0 * y  # noqa: E731
-    sums = budgets.budgets(output(eta=lambda t, x, y: 0 * half(t, x, y), depth=half, u=still, v=np.nan))
-    np.testing.assert_allclose(sums["volume"], 0.5e12 * 10)
-    faces = 9 * 16  # of those 11 columns of faces, the wall and the coast stand still
-    np.testing.assert_allclose(sums["kinetic_energy"], 1025.0 * 10 * (5e4 * 6.25e4) * faces * 0.2**2 / 2)
-
-
 def test_vorticity_in_the_file_goes_before_that_of_free_slip():
     sums = budgets.budgets(output(periodic="xy", u=0.0, v=0.0, eta=0.0, depth=1.0, vorticity=2e-5))
     np.testing.assert_allclose(sums["enstrophy"], 0.5 * 4e-10 * 1e12)
@@ -280,12 +271,6 @@ def test_transport_through_any_section_is_the_difference_of_the_streamfunction(g
         np.testing.assert_allclose(moved[-1], ends[0] - ends[1], rtol=1e-11, atol=1e-6)
 
 
-def test_eastward_flow_is_to_the_right_of_a_section_that_goes_north():
-    data = output(u=0.1, v=0.0, eta=0.0, depth=1000.0, nx=10, ny=10)
-    np.testing.assert_allclose(budgets.transport(data, (5e5, 2e5), (5e5, 7e5)), 0.1 * 1000 * 5e5)
-    np.testing.assert_allclose(budgets.transport(data, (5e5, 7e5), (5e5, 2e5)), -0.1 * 1000 * 5e5)
-
-
 def test_a_section_goes_on_across_the_seam_of_a_periodic_domain():
     flow = {"u": 0.1, "v": lambda t, x, y: 0.2 + 0.1 * np.sin(2e-6 * np.pi * x) + 0 * y, "eta": 0.0, "depth": 1000.0}
     data = output(nx=10, ny=10, periodic="xy", **flow)
@@ -301,19 +286,14 @@ def test_a_section_goes_on_across_the_seam_of_a_periodic_domain():
     np.testing.assert_allclose(short / whole, 0.3)
 
 
-def test_changes_without_units_have_no_brackets():
+def test_a_page_of_budgets_has_its_title_and_its_units_and_no_empty_place():
     rising = lambda t, x, y: 1e-6 * t + 0 * x + 0 * y  # noqa: E731
     page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=rising, depth=1.0))
     labels = {axes.get_title("left"): axes.get_ylabel() for axes in page.axes}
     assert labels["Volume"] == "relative change [10⁻⁴]" and labels["Enstrophy"] == "[m² s⁻²]"
-    page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0))
+    about = {"title": "A gyre", "gravity": 9.81}
+    page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0).assign_attrs(about))
     assert page.axes[0].get_ylabel() == "relative change"
-
-
-def test_a_page_of_budgets_has_its_title_and_no_empty_place():
-    page = budgets.figure(
-        output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0).assign_attrs(title="A gyre", gravity=9.81)
-    )
     boxes = [axes.get_position() for axes in page.axes]
     assert len(boxes) == 5 and boxes[-1].width > 2 * boxes[0].width and boxes[1].x0 > boxes[0].x1
     assert [text.get_text() for text in page.texts] == ["A gyre"]
@@ -567,7 +547,7 @@ def test_nothing_in_common_gives_no_figure_rather_than_an_error():
     row = scores.score(scores.Series("a", t, pulse(t)), scores.Series("a", t + 1e5, np.full(t.size, np.nan)))
     assert np.isnan([row.variance_explained, row.arrival, row.observed_maximum]).all()
     text = scores.table([row])
-    assert text.splitlines()[2].split()[:3] == ["a", "-", "-"] and "variance" not in text.splitlines()[0]
+    assert text.splitlines()[2].split()[:3] == ["a", "-", "-"] and "variance" not in text.lower()
     assert "the record has no values" in text
     row = scores.score(scores.Series("a", t, pulse(t)), scores.Series("a", t + 1e4, pulse(t)))
     assert row.window == (np.nan, np.nan) and "the run ends at 9.933 min, and the record begins" in scores.table([row])
@@ -587,15 +567,6 @@ def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
     assert text.splitlines()[2].split() == "seen 63.7 63.7 +0.0 0.900 1.000 0.90 0.99 -0.007 0 to 120".split()
     assert text.splitlines()[3].split() == "unseen 63.7 - - 0.900 - - - - 0 to 120".split()
     assert "Arrival: first above 20 %" in text and "Variance explained: without the bias" in text
-
-
-def test_a_table_without_records_has_no_columns_for_them():
-    t = np.arange(0, 7201, 4.0)
-    text = scores.table(scores.scores([scores.Series(name, t, pulse(t, 0.9)) for name in "ab"]))
-    heads, units, first, *_ = (line.split() for line in text.splitlines())
-    assert heads == ["gauge", "arrival", "maximum", "window"] and units == ["[min]", "[m]", "[min]"]
-    assert first == ["a", "63.7", "0.900", "0", "to", "120"]
-    assert "Arrival" in text and "Variance explained" not in text
 
 
 def test_times_are_counted_in_a_unit_that_suits_the_run():
@@ -626,17 +597,6 @@ def test_rows_without_a_time_are_left_out_of_seconds_and_of_dates(tmp_path):
         (tmp_path / "21418.csv").write_text(text.replace("{}", "2024-03-01T00"))
         found = read_observations(tmp_path, ["21418"], start)["21418"]
         assert found.time.tolist() == [0.0, 60.0] and found.value.tolist() == [0.1, 0.2]
-
-
-def test_csv_files_are_found_by_name_and_read_in_any_order(tmp_path):
-    (tmp_path / "21418.csv").write_text(
-        "time_s, elevation_m\n8,0.3\n4,\n0,0.1\n", encoding="utf-8-sig"
-    )  # a spreadsheet's
-    (tmp_path / "other.csv").write_text("nonsense\n")
-    found = read_observations(tmp_path, ["DART 21418", "KPG1"])
-    assert list(found) == ["DART 21418"]
-    np.testing.assert_array_equal(found["DART 21418"].time, [0, 4, 8])
-    np.testing.assert_array_equal(found["DART 21418"].value, [0.1, np.nan, 0.3])
 
 
 def test_observations_that_cannot_be_used_are_explained(tmp_path):
@@ -816,6 +776,10 @@ def test_labels_of_a_narrow_map_and_of_its_colour_bar_do_not_overlap():
         assert all(lower.y1 <= upper.y0 for lower, upper in zip(boxes, boxes[1:]))
 
 
+def test_large_numbers_are_set_with_a_power_of_ten():
+    assert files.scaled(np.array([2.5e15]), "J") == (2.5, "10¹⁵ J")
+
+
 def test_durations_are_drawn_in_the_unit_of_time_that_suits_them():
     data = output(eta=lambda t, x, y: 7200.0 + 3600.0 * (x / 1e6) + 0 * (t + y))
     data["eta"] = data["eta"].assign_attrs(units="s", long_name="time over the threshold")
@@ -831,12 +795,6 @@ def test_land_is_grey_and_opaque_and_water_is_clear():
     assert (colours[wet][:, 3] == 0).all() and (colours[~wet][:, 3] == 1).all()
     assert np.ptp(colours[~wet][:, :3], axis=1).max() < 0.02
     assert colours[4, 4, 0] > colours[3, 3, 0]
-
-
-def test_units_are_set_with_raised_exponents():
-    assert files.pretty("m s-1") == "m s⁻¹"
-    assert files.label(output(eta=0.0)["eta"]) == "Sea surface elevation [m]"
-    assert files.scaled(np.array([2.5e15]), "J") == (2.5, "10¹⁵ J")
 
 
 # -- plot -------------------------------------------------------------------------------------------------------------

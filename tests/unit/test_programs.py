@@ -90,16 +90,6 @@ def test_a_full_disk_does_not_end_a_run(kept, monkeypatch):
     assert kept.get("a") is None
 
 
-def test_what_was_used_longest_ago_is_removed_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    for k, name in enumerate("abc"):
-        path = tmp_path / f"{name}.jax.0.program"
-        path.write_bytes(bytes(100))
-        os.utime(path, (k, k))
-    cache.prune("program", 250.0)
-    assert sorted(path.name[0] for path in tmp_path.iterdir()) == ["b", "c"]
-
-
 def test_a_file_that_is_used_is_the_last_to_be_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
     for name in ("first", "second"):

@@ -1,28 +1,22 @@
 """docs/reference/experiment_files.md says what the declarations say, of every key."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 
-import swmodel as sw
-
-ROOT = Path(sw.__file__).parents[1]
+from tests.scripts import script
 
 
 @pytest.fixture(scope="module")
 def reference():
     """The script, and the page that it would write now."""
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("scripts/reference.py")
     return module, module.page()
 
 
 def test_the_page_is_up_to_date(reference):
-    script, page = reference
-    assert script.PAGE.read_text(encoding="utf-8") == page, "run python scripts/reference.py"
+    module, page = reference
+    assert module.PAGE.read_text(encoding="utf-8") == page, "run python scripts/reference.py"
 
 
 def test_every_key_is_described_with_its_units_and_limits(reference):

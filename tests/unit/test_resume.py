@@ -267,20 +267,6 @@ def test_on_another_coast_nothing_moves_on_land_or_through_closed_faces(first, t
     assert not state.v[:-1][~model.faces("v")[:-1]].any() and np.isfinite(state.v).all()
 
 
-@pytest.mark.parametrize("stepper", [sw.ForwardBackward(10.0), sw.SemiImplicit(10.0)], ids=lambda s: type(s).__name__)
-@pytest.mark.verify
-def test_with_open_sides_a_restart_goes_on_bit_for_bit(stepper, tmp_path):
-    model = model_with(boundaries=OPEN[:1])
-    whole = Simulation(model, hump(model), stepper)
-    whole.run(steps=12)
-    Simulation(model, hump(model), stepper).restart(tmp_path / "r.nc").run(steps=5)
-    simulation, _ = resumed(model, tmp_path / "r.nc", stepper)
-    simulation.run(steps=7)
-    pairs = zip(*(jax.tree.leaves((run.state, run.history)) for run in (simulation, whole)))
-    for ours, expected in pairs:
-        np.testing.assert_array_equal(ours, expected)
-
-
 def test_of_an_ensemble_each_member_is_compared(tmp_path):
     models = [sw.ShallowWater(GRID, DEPTH, dissipation=(sw.Laplacian(nu),)) for nu in (10.0, 20.0)]
 

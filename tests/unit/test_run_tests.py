@@ -1,13 +1,10 @@
 """scripts/run_tests.py runs every folder of tests, and names no file or test that is not there."""
 
 import argparse
-import importlib.util
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("run_tests", ROOT / "scripts" / "run_tests.py")
-run_tests = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(run_tests)
+from tests.scripts import ROOT, script
+
+run_tests = script("scripts/run_tests.py")
 
 
 def test_every_folder_with_tests_is_run():

@@ -593,19 +593,6 @@ def test_fused_loops_take_the_steps_of_arrays(name, periodic):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max() + 1e-30)
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("name", ("everything explicit", "lid"))
-def test_gradients_of_fused_implicit_steps_are_those_of_arrays(name):
-    models, stepper = on_both_engines(name, plane())
-    found = []
-    for model in models:
-        cost = adjoint.GaugeElevation({"A": (5e5, 5e5)})
-        problem = adjoint.Problem(model, stepper, moving(model), 3, cost, ["initial.eta", "initial.u", "depth"])
-        found.append(problem.value_and_gradient())
-    for ours, theirs in zip(*map(jax.tree.leaves, found)):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8 * np.abs(theirs).max())
-
-
 def test_steps_that_have_no_loops_say_why():
     model = sw.ShallowWater(plane(), 3000.0, boundaries=sw.Flather())
     why = "SemiImplicit has no loops for the outflow through open sides"

@@ -30,7 +30,7 @@ from tests.selection import later, now
 SHAPE = (cases.NY, cases.NX)
 # Of 13 x 11 cells: even along y, uneven along x, uneven along both.
 LAYOUTS = [*(pytest.param(layout, marks=pytest.mark.verify) for layout in ((1, 2), (2, 2))), (2, 3)]
-GAUGES = {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}
+GAUGES = {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}  # test_devices.py has them
 
 
 @pytest.fixture(scope="module", params=LAYOUTS, ids=str)
@@ -79,14 +79,6 @@ def test_verbs_that_move_values_have_exact_transposes(mesh, verb):
     back = on_tiles(mesh, lambda x, y: jax.linear_transpose(f, x)(y)[0], placed(mesh, x), placed(mesh, y))
     left, right = dot(forward, y), dot(x, back)
     assert abs(left - right) <= 1e-13 * max(1.0, abs(left))
-
-
-def test_shift_brings_what_the_opposite_neighbour_sent(mesh):
-    tiles = mesh.decomposition(SHAPE)
-    x = placed(mesh, {rank: np.array([float(rank)]) for rank in range(mesh.size)})
-    for rank, came in on_tiles(mesh, lambda x: mesh.shift(x, "x", +1), x).items():
-        iy, ix = tiles.coordinates(rank)
-        assert came == iy * mesh.layout[1] + (ix - 1) % mesh.layout[1]
 
 
 def test_runs_that_nobody_waits_for_get_their_own_messages(mesh):
@@ -172,19 +164,6 @@ def test_a_gradient_through_a_mean_has_no_factor_of_the_number_of_devices(mesh):
         np.testing.assert_allclose(by_x, x[rank] - mean, rtol=0, atol=1e-13)
         np.testing.assert_allclose(hessian, x[rank] - mean, rtol=0, atol=1e-13)
         np.testing.assert_allclose(by_weight, sum(((y - mean) ** 2).sum() for y in x.values()) / 2, rtol=1e-13)
-
-
-def test_verbs_work_under_vmap_scan_and_while(mesh):
-    def tried(x):
-        shift = lambda x: mesh.shift(x, "x", +1)  # noqa: E731
-        around = jax.lax.scan(lambda c, _: (shift(c), None), x, None, length=mesh.along("x"))[0]
-        power = jax.grad(lambda x: jnp.sum(jax.lax.fori_loop(0, 3, lambda _, c: shift(c), x) ** 2))(x)
-        mapped = jax.vmap(shift, in_axes=1, out_axes=1)(x) - shift(x)
-        return around - x, power - 2 * x, mapped
-
-    for differences in on_tiles(mesh, tried, placed(mesh, blocks(mesh, (4, 3), 6))).values():
-        for difference in differences:
-            np.testing.assert_allclose(difference, 0.0, rtol=0, atol=1e-14)
 
 
 def test_a_verb_outside_of_spmd_says_what_to_do(mesh):
@@ -294,21 +273,6 @@ def gradients(model, stepper):
     return gradient(cases.start(model), dynamics, dynamics.depth, jnp.asarray(100.0), stepper, model.scatter(gauge))
 
 
-@pytest.fixture(scope="module")
-def gradients_alone():
-    return gradients(*cases.alone("walls and islands"))
-
-
-def test_gradients_equal_those_of_one_rank(mesh, gradients_alone):
-    model, stepper = cases.CASES["walls and islands"](communicator=mesh)
-    ours = gradients(model, stepper)
-    for tiles, expected in zip(jax.tree.leaves(ours), jax.tree.leaves(gradients_alone)):
-        expected = np.asarray(expected)
-        assert np.isfinite(expected).all() and np.abs(expected).max() > 0
-        found = model.gather(tiles) if expected.ndim else np.asarray(tiles)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
-
-
 def test_invariants_count_no_padding(mesh):
     def invariants(dynamics, stepper, state):
         flow = dynamics.prepare().flow(state, jnp.zeros(()))
@@ -350,19 +314,6 @@ def both():
 
 
 @pytest.mark.verify
-def test_files_are_those_that_one_rank_writes(both, tmp_path):
-    for name, (model, stepper) in zip(("all", "one"), both):
-        simulation = Simulation(model, cases.start(model), stepper)
-        simulation.write(tmp_path / f"{name}.nc", ("eta", "u", "v", "vorticity", "thickness", "speed"), every=100.0)
-        simulation.gauges(tmp_path / f"{name}-gauges.nc", GAUGES).maxima(tmp_path / f"{name}-maxima.nc", threshold=0.5)
-        simulation.run(until=300.0)
-    for kind in ("", "-gauges", "-maxima"):
-        with xr.open_dataset(tmp_path / f"all{kind}.nc") as ours, xr.open_dataset(tmp_path / f"one{kind}.nc") as one:
-            xr.testing.assert_allclose(ours, one, rtol=1e-6, atol=1e-9)
-            assert ours.sizes == one.sizes and ours.attrs["communicator"] == "sharded"
-
-
-@pytest.mark.verify
 def test_drifters_cross_tiles_as_they_cross_those_of_ranks(mesh, tmp_path):
     for name, communicator in (("one", make_communicator("serial", SHAPE)), ("mesh", mesh)):
         (tmp_path / name).mkdir()
@@ -371,26 +322,6 @@ def test_drifters_cross_tiles_as_they_cross_those_of_ranks(mesh, tmp_path):
         assert np.isfinite(one["x"].values).any()
         for name in "xy":
             np.testing.assert_array_equal(found[name].values, one[name].values)
-
-
-@pytest.mark.verify
-def test_a_restart_goes_on_bit_for_bit_on_the_same_devices_and_to_rounding_on_one(both, tmp_path):
-    (model, stepper), (whole, _) = both
-    straight = Simulation(model, cases.start(model), stepper).maxima(tmp_path / "straight.nc")
-    straight.run(steps=40)
-    first = Simulation(model, cases.start(model), stepper).restart(tmp_path / "restart.nc")
-    first.maxima(tmp_path / "maxima.nc").run(steps=25)
-    again, alone = (Simulation(m, cases.start(m), stepper).maxima(tmp_path / "again.nc") for m in (model, whole))
-    for simulation in (again, alone):
-        simulation.resume(tmp_path / "restart.nc")
-        simulation.run(steps=15)
-    for ours, expected in zip(jax.tree.leaves(again.state), jax.tree.leaves(straight.state)):
-        np.testing.assert_array_equal(ours, expected)
-    for ours, expected in zip(jax.tree.leaves(again.state), jax.tree.leaves(alone.state)):
-        np.testing.assert_allclose(model.gather(ours), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-    np.testing.assert_array_equal(
-        model.gather(again.outputs[-1].arrays["arrival"]), alone.outputs[-1].arrays["arrival"]
-    )
 
 
 @pytest.mark.verify

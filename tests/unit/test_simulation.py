@@ -103,13 +103,6 @@ def test_maxima_and_arrivals_are_those_of_every_step(every_step):
     assert 0 < int(above.any("time").sum()) and float(first.max()) > float(first.min())
 
 
-def test_gauges_are_those_of_every_step(every_step):
-    files = every_step[1]
-    assert files["gauges"].sizes["time"] == files["fields"].sizes["time"] == 61
-    np.testing.assert_allclose(files["gauges"].time, 10.0 * np.arange(61))
-    assert float(np.abs(files["gauges"].eta).max()) > 0.1
-
-
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 

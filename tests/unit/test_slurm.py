@@ -1,6 +1,5 @@
 """The scripts for SLURM, under one that is made of four small programs on PATH."""
 
-import importlib.util
 import os
 import re
 import signal
@@ -15,6 +14,7 @@ import pytest
 
 from swmodel.runtime import launch
 from tests.restarts import read_restart
+from tests.scripts import script
 from tests.studies import BOX
 
 pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
@@ -189,8 +189,8 @@ def test_a_run_is_submitted_with_a_rank_for_each_gpu_or_core(cluster, machine, p
 
 
 def test_a_machine_that_nobody_described_is_told_the_known_ones(cluster):
-    for script, rest in (("submit.sh", ["1", "a", "b"]), ("scaling.sh", ["strong"])):
-        command = ["bash", str(SLURM / script), "cray-1", *rest]
+    for name, rest in (("submit.sh", ["1", "a", "b"]), ("scaling.sh", ["strong"])):
+        command = ["bash", str(SLURM / name), "cray-1", *rest]
         done = subprocess.run(command, env=cluster, capture_output=True, text=True)
         assert done.returncode == 2 and all(name in done.stderr for name in ("cray-1", *MACHINES))
     assert calls_of(cluster, "sbatch") == []
@@ -231,10 +231,7 @@ def test_a_study_of_one_and_two_ranks_becomes_a_table_and_a_figure(cluster, tmp_
 
 
 def figure():
-    spec = importlib.util.spec_from_file_location("scaling_figure", SLURM / "scaling_figure.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("scripts/slurm/scaling_figure.py")
 
 
 def test_efficiency_is_speed_up_over_ranks_and_unfinished_logs_are_named(tmp_path, capsys):

@@ -1,8 +1,5 @@
 """Snapshots every few steps stay on the device until a chunk of steps is complete, and files are as without that."""
 
-import re
-from pathlib import Path
-
 import netCDF4
 import numpy as np
 import pytest
@@ -11,7 +8,6 @@ import swmodel as sw
 from swmodel.errors import BlowUp
 from swmodel.output.products import snapshots
 from swmodel.output.products.snapshots import MOST_RECORDS
-from swmodel.output.schedule import MOST_WRITES
 from swmodel.simulation import driver
 
 pytestmark = pytest.mark.usefixtures("large_tiles")
@@ -19,13 +15,6 @@ pytestmark = pytest.mark.usefixtures("large_tiles")
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 DT = 10.0  # [s]
 NAMES = ("eta", "u", "v", "vorticity", "dye")
-
-
-WITH_ALL = {
-    "coriolis": sw.BetaPlane(1e-4, 2e-11),
-    "boundaries": (sw.Flather(("west", "north"), incoming=sw.Tide({"M2": (0.5, 30.0)})),),
-    "tracers": (sw.Tracer("dye", initial=lambda x, y: 1.0 + x / 8e4),),
-}
 
 
 def simulation(**options):
@@ -67,15 +56,6 @@ def test_chunks_that_snapshots_end_are_whole_cycles_of_the_steppers_buffers(monk
     run = sw.Simulation(run.model, run.state, kind(DT))
     fields = snapshots.Fields.of(run, ("eta",))
     assert snapshots.Snapshots.of(run, fields, 2 * DT, 1000).capacity == slots
-
-
-def test_the_documents_have_the_numbers_of_snapshots_that_wait():
-    docs = Path(__file__).resolve().parents[2] / "docs"
-    names = ("developers/data_flow", "guide/performance", "developers/reliability")
-    pages = ((docs / f"{name}.md").read_text() for name in names)
-    text = " ".join(" ".join(pages).split())
-    waiting = re.findall(r"up to (\d+)(?= of\s+them are kept on| that a chunk)", text)
-    assert waiting == 3 * [str(MOST_RECORDS)] and f"and {MOST_WRITES} that wait for the" in text
 
 
 def test_records_are_the_states_of_their_steps_wherever_the_parts_of_a_chunk_end(tmp_path):

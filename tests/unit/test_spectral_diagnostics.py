@@ -10,7 +10,7 @@ import swmodel as sw
 from swmodel import elliptic
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.errors import ConfigError, DataError
-from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.parallel import SerialCommunicator
 from swmodel.postprocess.spectra import of_fields
 from swmodel.runtime.compilation import jit
 from tests.selection import now
@@ -335,19 +335,6 @@ def test_spectra_of_an_ensemble_are_those_of_its_members(tmp_path):
             for name, values in spectra.of(state).items():
                 assert "advection" not in name and "flux" not in name  # there is none in the linear mode
                 np.testing.assert_allclose(file[name][0, k], values, rtol=0, atol=1e-13 * np.abs(values).max())
-
-
-@pytest.mark.verify
-def test_the_sharded_communicator_gives_the_spectra_of_one_device():
-    devices = jax.device_count()
-    if devices < 2:
-        pytest.skip("one device")
-    found = {}
-    for kind in ("serial", "sharded"):
-        model = ocean("x", communicator=make_communicator(kind, (NY, NX)))
-        found[kind] = sw.Spectra(model).of(moving(model))
-    for name, values in found["serial"].items():
-        np.testing.assert_allclose(found["sharded"][name], values, rtol=0, atol=1e-12 * np.abs(values).max())
 
 
 def test_spectra_can_be_differentiated():

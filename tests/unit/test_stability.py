@@ -3,18 +3,15 @@
 import dataclasses
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel.config.assembly import dividing_step
 from swmodel.errors import ConfigError
-from swmodel.runtime.compilation import jit
 from swmodel.stepping.stability import of_step
-from swmodel.stepping.steps import one_step
 from tests.selection import later, now
+from tests.verification.cases import take_steps
 
 STEPPERS = (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0))
 EACH = pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: type(s).__name__)
@@ -22,17 +19,6 @@ EACH = pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: type(s).__name
 
 def plane(nx=8, ny=6, periodic=""):
     return sw.CartesianGrid(nx, ny, (0.0, nx * 1e4), (0.0, ny * 1e4), periodic)
-
-
-@jit
-def _march(dynamics, stepper, state, steps):
-    equations = dynamics.prepare()
-    body = lambda k, c: one_step(equations, stepper, *c, k.astype(float))  # noqa: E731
-    return jax.lax.fori_loop(0, steps, body, (state, stepper.history(state)))[0]
-
-
-def take_steps(model, stepper, state, steps):
-    return _march(model.dynamics(stepper), jax.tree.map(jnp.asarray, stepper), state, jnp.int32(steps))
 
 
 def linear_sea(gravity=9.81, drag=0.0):
@@ -114,7 +100,7 @@ def test_waves_of_the_grid_live_below_the_limit_and_blow_up_above(stepper):
     checkers = model.state(eta=(-1.0) ** (i + j))
     longest = limit_of(model, stepper, "gravity waves").dt
     largest = {
-        f: take_steps(model, dataclasses.replace(stepper, dt=f * longest), checkers, 2000).eta for f in (0.98, 1.1)
+        f: take_steps(model, dataclasses.replace(stepper, dt=f * longest), checkers, 2000)[0].eta for f in (0.98, 1.1)
     }
     assert np.abs(largest[0.98]).max() < 2.0
     assert not np.abs(largest[1.1]).max() < 1e6
@@ -124,7 +110,7 @@ def test_waves_of_the_grid_live_below_the_limit_and_blow_up_above(stepper):
 def test_a_drag_is_borne_below_its_limit_and_not_above(stepper):
     model = linear_sea(gravity=1e-9, drag=1e-3)
     longest = limit_of(model, stepper, "LinearDrag").dt
-    run = lambda dt: take_steps(model, dataclasses.replace(stepper, dt=dt), model.state(u=1.0), 600)  # noqa: E731
+    run = lambda dt: take_steps(model, dataclasses.replace(stepper, dt=dt), model.state(u=1.0), 600)[0]  # noqa: E731
     left = {f: run(f * longest).u for f in (0.98, 1.1)}
     assert np.abs(left[0.98]).max() < 1.0
     assert not np.abs(left[1.1]).max() < 1e3
@@ -148,7 +134,7 @@ def test_viscosity_is_borne_at_its_limit_over_the_roughest_bottom(kind, viscosit
     longest = limit_of(model, sw.RK4(1.0), kind.__name__).dt
     start = model.state(*(1e-3 * rng.standard_normal(grid.shape) for _ in "uv"))
     for frac in (1.0, 0.2):
-        state = take_steps(model, sw.RK4(frac * longest), start, 300)
+        state, _ = take_steps(model, sw.RK4(frac * longest), start, 300)
         assert np.abs(state.u).max() < 5e-3
     power = 1 if kind is sw.Laplacian else 2
     wanted = sw.RK4(1.0).stable_interval("real") / (viscosity * (8 / 1e8) ** power)

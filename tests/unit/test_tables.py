@@ -167,13 +167,3 @@ def test_an_observation_that_is_there_twice_counts_once_and_two_that_differ_are_
             read(file)
     (tmp_path / "b.csv").write_text(f"{ALONG}3,2,60,0.7,0.1\n")  # at one time, and another place
     assert read_columns(tmp_path / "b.csv", ALONG.partition("\n")[0].split(","))["elevation_m"].tolist() == [0.5, 0.7]
-
-
-def test_numbers_of_nines_are_gaps_that_must_be_empty(tmp_path):
-    file = tmp_path / "a.csv"
-    for number in ("99.99", "-99.9", "999"):
-        file.write_text(f"{GAUGE}180,{number}\n")
-        with pytest.raises(DataError, match=f"elevation_m is {number} at 180 s, .*; leave gaps empty"):
-            read_series(file, ("elevation_m",))
-    file.write_text(f"{GAUGE}180,9.9\n")
-    assert read_series(file, ("elevation_m",))[1][-1] == 9.9

@@ -82,7 +82,6 @@ def test_a_window_ends_where_the_model_says_that_a_run_of_steps_must():
         (Records([0.0, 1.0], np.zeros((2, NY, NX + 1))), "WindStress.x has shape"),
         (Records([0.0, 0.0], np.zeros((2, NY, NX))), "give one increasing time each"),
         (Records([0.0, 1.0, 2.0], np.zeros((2, NY, NX))), "2 records at times"),
-        (Records([0.0, 9.0], np.zeros((2, NY, NX)), cycle=9.0), "give a longer cycle, or fewer records"),
         (np.zeros((NX, NY)), "WindStress.x has shape"),
     ],
 )

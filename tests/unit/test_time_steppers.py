@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.runtime.compilation import jit
 from swmodel.stepping.explicit import Past
-from swmodel.stepping.steps import one_step
 from tests.selection import now
+from tests.verification.cases import march, tendency
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4), "xy")
 MODEL = sw.ShallowWater(GRID, lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 6e4) + 0 * y, coriolis=sw.FPlane(2e-4))
@@ -29,20 +28,8 @@ def stepper_of(kind, dt):
     return jax.tree.map(jnp.asarray, kind(dt, epsilon=0.0) if kind is sw.AB2 else kind(dt))
 
 
-@jit
-def _march(dynamics, stepper, state, history, steps):
-    equations = dynamics.prepare()
-    body = lambda k, c: one_step(equations, stepper, *c, k.astype(float))  # noqa: E731
-    return jax.lax.fori_loop(0, steps, body, (state, history))
-
-
 def take_steps(stepper, steps, state=START, history=None):
-    return _march(DYNAMICS, stepper, state, stepper.history(state) if history is None else history, jnp.int32(steps))
-
-
-@jit
-def tendency(dynamics, state):
-    return dynamics.prepare().tendency(state, 0.0)
+    return march(DYNAMICS, stepper, state, stepper.history(state) if history is None else history, jnp.int32(steps))
 
 
 @pytest.fixture(scope="module")
@@ -56,25 +43,13 @@ def primed(kind, dt, exact):
     before = [exact(-dt), exact(-2 * dt)]
     if kind is sw.ForwardBackward:
         return Past(jnp.int32(2), tuple(before))
-    slopes = tuple(tendency(DYNAMICS, state) for state in before)
+    slopes = tuple(tendency(MODEL, state) for state in before)
     return {sw.AB2: Past(jnp.int32(1), slopes[:1]), sw.AB3: Past(jnp.int32(2), slopes)}.get(kind, ())
 
 
 def error(state, wanted):
     pieces = [np.asarray(a - b).ravel() for a, b in zip(*map(jax.tree.leaves, (state, wanted)))]
     return np.sqrt(np.mean(np.concatenate(pieces) ** 2))
-
-
-@EACH
-def test_a_scheme_converges_at_its_order(kind, exact):
-    end, steps = exact(LENGTH), {sw.RK4: (24, 48)}.get(kind, (48, 96))
-    wrong = []
-    for n in steps:
-        dt = LENGTH / n
-        wrong.append(error(take_steps(stepper_of(kind, dt), n, START, primed(kind, dt, exact))[0], end))
-    order = np.log2(wrong[0] / wrong[1])
-    assert ORDERS[kind] - 0.2 < order < ORDERS[kind] + 0.6
-    assert kind.order == ORDERS[kind]
 
 
 @pytest.mark.parametrize("kind", (sw.AB2, sw.AB3, sw.ForwardBackward), ids=lambda kind: kind.__name__)
@@ -97,7 +72,7 @@ def test_the_first_step_is_that_of_euler_or_complete(kind):
     for a, b in zip(*map(jax.tree.leaves, (clean, dirty))):
         np.testing.assert_array_equal(a, b)
     if kind in (sw.AB2, sw.AB3):
-        slope = tendency(DYNAMICS, START)
+        slope = tendency(MODEL, START)
         np.testing.assert_allclose(clean.u, START.u + 10.0 * slope.u, rtol=1e-13)
 
 
@@ -116,14 +91,14 @@ def test_forward_backward_presses_with_the_new_elevation():
     eta = [rng.standard_normal(GRID.shape) for _ in range(3)]
     now, *before = (model.state(eta=e) for e in eta)
     stepper = sw.ForwardBackward(jnp.asarray(dt))
-    state, _ = _march(model.interval(2, 0, 1.0), stepper, now, Past(jnp.int32(2), tuple(before)), jnp.int32(1))
+    state, _ = march(model.interval(2, 0, 1.0), stepper, now, Past(jnp.int32(2), tuple(before)), jnp.int32(1))
     seen = (0.614 + 1 - 0.614 - 0.088 - 0.013) * eta[0] + 0.088 * eta[1] + 0.013 * eta[2]
     np.testing.assert_allclose(state.eta, eta[0], rtol=1e-13)
     np.testing.assert_allclose(state.u, -g * dt * (np.roll(seen, -1, axis=1) - seen) / 1e4, rtol=1e-10, atol=1e-15)
     np.testing.assert_allclose(state.v, -g * dt * (np.roll(seen, -1, axis=0) - seen) / 1e4, rtol=1e-10, atol=1e-15)
     moving = [model.state(u=rng.standard_normal(GRID.shape)) for _ in range(3)]
     dynamics, past = model.interval(2, 0, 1.0), Past(jnp.int32(2), tuple(moving[1:]))
-    state, _ = _march(dynamics, stepper, moving[0], past, jnp.int32(1))
+    state, _ = march(dynamics, stepper, moving[0], past, jnp.int32(1))
     b = 0.281105
     u = (1.5 + b) * moving[0].u - (0.5 + 2 * b) * moving[1].u + b * moving[2].u
     np.testing.assert_allclose(state.eta, -100.0 * dt * (u - np.roll(u, 1, axis=1)) / 1e4, rtol=1e-10, atol=1e-13)
@@ -133,7 +108,7 @@ def test_derivatives_go_through_the_time_step():
     """The state's derivative in dt is the tendency, for one step of Euler."""
     of = lambda dt: take_steps(sw.AB3(dt), 1)[0].eta  # noqa: E731
     slope = jax.jit(lambda dt: jax.jvp(of, (dt,), (1.0,))[1])(10.0)
-    np.testing.assert_allclose(slope, tendency(DYNAMICS, START).eta, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(slope, tendency(MODEL, START).eta, rtol=1e-10, atol=1e-15)
 
 
 @EACH

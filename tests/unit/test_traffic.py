@@ -4,28 +4,22 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from swmodel.parallel import SerialCommunicator
 from swmodel.parallel.traffic import Count, Traffic, traffic
+from tests.stacked import Pretended
 
 X = jax.ShapeDtypeStruct((4, 6), "float32")
 
 
-class Pretended(SerialCommunicator):
-    """A mesh of 2 x 3 ranks, which programs are only traced for; pieces of 10 elements, of all ranks together."""
+class InPieces(Pretended):
+    """Messages go in pieces of 10 elements, of all ranks together."""
 
     size, layout = 6, (2, 3)
-
-    def _gather(self, x, shape):
-        return jnp.zeros(x.shape[:-2] + shape, x.dtype)
-
-    def _scatter(self, x, shape):
-        return x[..., : self.tile_shape(shape)[0], : self.tile_shape(shape)[1]]
 
     def pieces(self, elements, dtype, ranks=1):
         return -(-elements // max(10 // ranks, 1))
 
 
-class Whole(Pretended):
+class Whole(InPieces):
     """The same, without pieces."""
 
     def pieces(self, elements, dtype, ranks=1):
@@ -53,7 +47,7 @@ ONE = Count(1, 96, 0)
 )
 def test_each_verb_counts_as_the_table_says(verb, count, in_pieces):
     assert traffic(verb(Whole()), X).total == count
-    assert traffic(verb(Pretended()), X).total == in_pieces
+    assert traffic(verb(InPieces()), X).total == in_pieces
 
 
 def test_transposes_count_as_what_they_send():

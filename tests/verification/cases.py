@@ -55,7 +55,8 @@ def tendency(model, state):
 
 
 @jit
-def _march(dynamics, stepper, state, history, steps):
+def march(dynamics, stepper, state, history, steps):
+    """`take_steps` of a System, whose stepper may have any dt."""
     equations = stepper.system(dynamics)
 
     def body(k, carry):
@@ -69,7 +70,7 @@ def take_steps(model, stepper, state, steps, history=None):
     dynamics = model.dynamics(stepper)
     stepper = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper)
     history = stepper.history(state) if history is None else history
-    return _march(dynamics, stepper, state, history, jnp.int32(steps))
+    return march(dynamics, stepper, state, history, jnp.int32(steps))
 
 
 _integrate = jit(sw.integrate, static_argnums=3)

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -10,16 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from ..scripts import script
+
 FOLDER = Path(__file__).parents[2] / "experiments"
 
 
 def module_of(experiment: str, name: str) -> ModuleType:
     """NAME.py of an experiment's folder, as a module."""
-    described = importlib.util.spec_from_file_location(f"{experiment}_{name}", FOLDER / experiment / f"{name}.py")
-    assert described is not None and described.loader is not None
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
-    return module
+    return script(f"experiments/{experiment}/{name}.py")
 
 
 @contextlib.contextmanager

@@ -1,22 +1,13 @@
 """The marks of Hurricane Ike beside GeoClaw (benchmarks/geoclaw/compare.py), where CLAW names a Clawpack."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 from swmodel.verification import Case, Mark, Outcome
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "geoclaw" / "compare.py"
+from ..scripts import script
 
 
 def ike() -> Outcome:
     """The ratio of the highest elevations, of the place on the coast where it is farthest from 1."""
-    spec = importlib.util.spec_from_file_location("geoclaw_compare", SCRIPT)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{SCRIPT} cannot be imported")
-    compare = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = compare
-    spec.loader.exec_module(compare)
+    compare = script("benchmarks/geoclaw/compare.py")
     places, figures = compare.compared()
     ratios = [ours / theirs for ours, theirs in places.values() if ours > compare.LOWEST]
     worst = max(ratios, key=lambda ratio: abs(ratio - 1.0))

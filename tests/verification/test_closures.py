@@ -1,16 +1,13 @@
 """Smagorinsky's and Leith's viscosities are their formulas; their derivatives pass Taylor and dot-product tests."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import adjoint
-from swmodel.adjoint.verification import verify
 from swmodel.stepping.stability import limits
 from tests.verification.test_dissipation import accelerations
 
-from .cases import plane, random_state, rough, uniform
+from .cases import plane
 
 N, SPACING = 6, 1e4
 
@@ -48,22 +45,6 @@ def test_the_forces_in_a_shear_flow_are_those_of_the_formulas():
             along_x, np.broadcast_to(wanted[:, None], grid.shape), atol=1e-6 * scale, err_msg=type(term).__name__
         )
         np.testing.assert_allclose(along_y, 0.0, atol=1e-6 * scale)
-
-
-@pytest.mark.verify
-def test_derivatives_of_cost_and_steps_are_exact():
-    grid = plane(7, 6)
-    model = sw.ShallowWater(
-        grid,
-        rough(grid, 2, islands=0.2),
-        side=sw.NoSlip(),
-        dissipation=(sw.Smagorinsky(uniform(grid.shape, 3, 1.0, 3.0)), sw.BiharmonicLeith(2.0)),
-    )
-    cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.u**2 + state.v**2))
-    names = ["initial.u", "initial.v", "dissipation.0.coefficient", "dissipation.1.coefficient"]
-    problem = adjoint.Problem(model, sw.AB2(20.0), random_state(model), 2, cost, names)
-    for verdict in verify(problem, second=False):
-        assert verdict.passed, str(verdict)
 
 
 @pytest.mark.parametrize("kind", (sw.Smagorinsky, sw.BiharmonicSmagorinsky, sw.Leith, sw.BiharmonicLeith))

@@ -92,24 +92,6 @@ def test_no_thickness_is_ever_negative_and_no_water_is_lost_however_long_the_ste
     assert all(np.array_equal(still[name], x) for name, x in rest)
 
 
-GLOBE = sw.SphericalGrid(12, 10, (10.0, 34.0), (30.0, 60.0))
-
-
-@pytest.mark.verify
-@ONE_QUICKLY
-def test_no_water_is_lost_on_the_sphere_while_the_shore_moves(stepper):
-    model = shore(GLOBE, coriolis=sw.RotatingSphere(), dissipation=sw.ManningDrag(0.03), engine="arrays")
-    state = wild(model, speed=2.0)
-    water = lambda state: model.depth + np.asarray(state.eta)  # noqa: E731
-    before = after = water(state)
-    for _ in range(6):
-        state, _ = take_steps(model, stepper(2000.0), state, 2)
-        after = water(state)
-        assert (after >= 0).all()
-    assert ((before > 1e-3) != (after > 1e-3)).any()
-    assert (after * GLOBE.area_h).sum() == pytest.approx((before * GLOBE.area_h).sum(), rel=1e-13)
-
-
 def momentum_gained(stepper, dt, engine, u, v, eta):
     """The change of the mean of h_u u and of h_v v in 3 s on a periodic flat bottom of 2 m, and how far u has moved."""
     grid = sw.CartesianGrid(16, 12, (0.0, 160.0), (0.0, 120.0), periodic="xy")

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel import adjoint
-from swmodel.adjoint.verification import verify
 
 from .cases import FORMS, by_engine, plane, random_state, rough, tendency
 from .test_conservation import relative_rate
@@ -68,15 +66,6 @@ def test_loops_and_arrays_agree():
     fused, arrays = (by_engine(model, sw.AB2(30.0), start, 3) for model in models)
     for name in ("u", "v", "eta"):
         np.testing.assert_allclose(getattr(fused, name), getattr(arrays, name), rtol=0, atol=1e-13)
-
-
-@pytest.mark.verify
-def test_derivatives_pass_dot_products_and_taylor_tests():
-    model = sea(ENERGY, ENSTROPHY, engine="arrays")
-    start = random_state(model)
-    problem = adjoint.Problem(model, sw.AB2(30.0), start, 3, adjoint.BoxEnergy(), ["initial.u", "initial.eta", "depth"])
-    wrong = [str(verdict) for verdict in verify(problem, second=False) if not verdict.passed]
-    assert not wrong, "\n".join(wrong)
 
 
 def test_the_pseudo_spectral_core_has_a_form_of_its_own():

@@ -8,9 +8,7 @@ import pytest
 
 from swmodel.cli.verify import verification_page, verify_cases
 from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, sphere, verify
-from swmodel.verification.suite import marks_named
 
-from . import measures
 from .measures import measured
 
 QUICK = ["adjustment"]  # each adjoint of another model takes seconds to compile
@@ -135,17 +133,3 @@ def test_the_page_has_its_figures_within(scores):
     assert text.count("data:image/webp;base64,") == len(QUICK)
     assert not re.findall(r'(?:src|<link[^>]*href)="(?!data:)', text)
     assert "adjustment_order" in text and "Gill (1982)" in text
-
-
-def test_the_figures_of_make_verify_name_every_mark_that_is_missed(capsys):
-    marks = Mark("small", "an error", most=1.0), Mark("large", "an error", most=0.1), Mark("free", "a number")
-    values = {"small": 0.5, "large": np.float64(0.5), "free": 7.0}  # comparisons of which are no bool of Python
-    made = made_up("0", values, marks)
-    try:
-        assert measures.main(["made_up"]) == 1
-        assert capsys.readouterr().out == "small=0.5\nlarge=0.5\nfree=7\nlarge is missed: 0.5, wanted <= 0.1.\n"
-        assert measures.main(["small"]) == 0
-        assert capsys.readouterr().out == "small=0.5\n"
-        assert marks_named(made, ["made_up", "small"]) == ["small", "large", "free"]  # a mark may be called as its case
-    finally:
-        del CASES[made.name]

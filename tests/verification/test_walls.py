@@ -6,7 +6,7 @@ import pytest
 
 import swmodel as sw
 
-from .cases import FORMS, WIDEST, plane, random_state, rough, take_steps, tendency
+from .cases import FORMS, WIDEST, plane, random_state, rough, tendency
 
 TERMS = (sw.Laplacian(1e3), sw.Biharmonic(1e10), sw.QuadraticDrag(2e-3), sw.LinearDrag(1e-6))
 
@@ -41,21 +41,6 @@ def test_a_wall_at_the_edge_of_the_domain_equals_a_coast_in_the_same_place(momen
         there = np.asarray(there)
         np.testing.assert_allclose(there[1:-2, 3:-1], here, rtol=0, atol=1e-14 * np.abs(here).max())
         assert (np.pad(there[1:-2, 3:-1], ((1, 2), (3, 1))) == there).all()
-
-
-@pytest.mark.verify
-def test_a_run_beside_a_wall_equals_one_beside_a_coast():
-    inner, outer = plane(9, 8), plane(10, 10)
-    put = lambda x: np.pad(np.asarray(x), ((1, 1), (0, 1)))  # noqa: E731
-    depth = rough(inner, 7)
-    models = [sea(grid, d, sw.ArakawaLamb(), sw.FreeSlip()) for grid, d in ((inner, depth), (outer, put(depth)))]
-    start = random_state(models[0], size=0.1)
-    ends = [
-        take_steps(m, sw.AB2(30.0), m.state(*fields), 50)[0]
-        for m, fields in zip(models, ((start.u, start.v, start.eta), (put(start.u), put(start.v), put(start.eta))))
-    ]
-    for here, there in zip(*map(jax.tree.leaves, ends)):
-        np.testing.assert_allclose(np.asarray(there)[1:-1, :-1], here, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(**WIDEST)

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ...runtime.version import VERSION
+from ...runtime.packages import VERSION
 from .. import style
 from ..files import writing
 from .frame import Section, as_figure, as_image, as_table, filled, joined, keys_note, markup, moments
