@@ -39,6 +39,7 @@ ELSEWHERE = {
 }
 COARSE = ("--set", "grid.nx=90", "--set", "grid.ny=68")
 SMALL = ("--set", "grid.nx=32", "--set", "grid.ny=32")
+COARSE_SOURCES = (*COARSE, "--set", "green.sources.spacing=2")
 FEW_SOURCES = ("--set", "inversion.withhold=false", "--set", "inversion.controls.0.spacing=2")
 # {(command, experiment): the options that shorten it}
 SHORTER = {
@@ -58,8 +59,8 @@ SHORTER = {
     ("run", "monai_valley.toml"): ("--until", "5 s"),
     ("run", "x.toml"): (*SMALL, "--until", "1 day"),
     ("bench", "tohoku.toml"): COARSE,
-    ("green", "forecast.toml"): COARSE,
-    ("rerun", "forecast.toml"): COARSE,
+    ("green", "forecast.toml"): COARSE_SOURCES,
+    ("rerun", "forecast.toml"): COARSE_SOURCES,
 }
 FLOOD = "swmodel run experiments/monai_valley/monai_valley.toml -o output"
 # {page: what its readers have done before}
