@@ -23,8 +23,6 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.assimilation import FourDVar
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
-from swmodel.adjoint.costs import Misfit
-from swmodel.adjoint.costs.records import Record as Observations
 from swmodel.grids.topography import topography
 
 HERE = Path(__file__).parent
@@ -78,12 +76,13 @@ def problem_of(spacing: float, observed: dict[str, tuple[np.ndarray, np.ndarray]
     records = {}
     for name, (times, levels) in observed.items():
         alike = max(APART / np.diff(times).mean(), 1.0)
-        records[name] = Observations(GAUGES[name], times, levels, ERROR * np.sqrt(alike), observations_per_datum=alike)
+        error = ERROR * np.sqrt(alike)
+        records[name] = adjoint.Record(GAUGES[name], times, levels, error, observations_per_datum=alike)
     root = Partial(wave_of, model.communicator.replicated(jnp.asarray(covariance_root())))
     control = adjoint.Transformed({"p": np.zeros(KNOTS.size)}, root)
     steps = int(round(END / dt))
     return adjoint.Problem(
-        model, sw.SSPRK3(dt), model.at_rest(), steps=steps, cost=Misfit(records), controls=(control,)
+        model, sw.SSPRK3(dt), model.at_rest(), steps=steps, cost=adjoint.Misfit(records), controls=(control,)
     )
 
 

@@ -57,24 +57,6 @@ def assert_equal(found, expected):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-14 * np.abs(wanted).max(), err_msg=str(path))
 
 
-@pytest.mark.verify
-@pytest.mark.usefixtures("large_tiles")
-def test_periods_of_steps_have_the_gradient_of_single_steps(monkeypatch):
-    """Segments of seven forward-backward steps in fused loops, which are two periods and one step more."""
-
-    def found():
-        model, cost = cases.basin("fused"), adjoint.GaugeMaximum(cases.GAUGES)
-        checkpoints = adjoint.Nested(lengths=(7, 2))
-        start, names = cases.moving(model), ("initial.eta", "depth")
-        return adjoint.Problem(
-            model, sw.ForwardBackward(10.0), start, 14, cost, names, checkpoints=checkpoints
-        ).value_and_gradient()
-
-    single = found()
-    monkeypatch.setattr("swmodel.adjoint.core.checkpointing.LONG", 0)
-    assert_equal(found(), single)
-
-
 def test_no_file_is_to_be_seen_while_states_are_on_disk(tmp_path):
     slots = Slots(tmp_path)
     points = [{"u": cases.random(k), "count": np.int32(k)} for k in range(3)]

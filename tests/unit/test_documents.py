@@ -136,11 +136,11 @@ def test_the_cost_of_a_record_is_that_of_the_series_at_its_gauge(in_a_folder):
     assert eta[15, 14] == pytest.approx(names["interpolated"]((77.5e3, 72.5e3)), rel=1e-6)  # y, x of the centre
 
 
-def unknown(code):
-    """The names that a program imports, or takes from the modules that it imports, and that are not there."""
+def unknown(code, package=""):
+    """The names that a program imports (of `package`), or takes from these modules, and that are not there."""
     tree, names, missing = ast.parse(code), {}, []
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and package in ast.unparse(node):
             try:
                 exec(ast.unparse(node), names)  # noqa: S102
             except ImportError as error:
@@ -153,11 +153,14 @@ def unknown(code):
     return missing
 
 
-def test_every_name_that_a_document_imports_or_takes_from_a_module_is_there():
-    """Also in the documents that run in `make verify` alone."""
+def test_every_name_that_a_document_or_program_imports_or_takes_from_a_module_is_there():
+    """Also in those that run in `make verify` or by hand alone."""
     for document in DOCUMENTS:
         for line, code in blocks(document, "python"):
             assert not unknown(code), f"{document}:{line}"
+    for folder in ("experiments", "benchmarks", "scripts"):
+        for program in (ROOT / folder).rglob("*.py"):
+            assert not unknown(program.read_text(), "swmodel"), program
     of_units, of_sw = unknown("import swmodel as sw\nfrom swmodel.units import kmm\nsw.AB5(2.0)")
     assert "'kmm'" in of_units and of_sw == "swmodel.AB5"
 

@@ -243,7 +243,7 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
 def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
     """AB3 has nine fields of state and history; the depth is made for the file."""
     monkeypatch.setattr("swmodel.output.running.Writer", functools.partial(Writer, 1 << 18))
-    monkeypatch.setattr("swmodel.output.running.PART", 1 << 16)
+    monkeypatch.setattr("swmodel.output.restart.PART", 1 << 16)
     grid = sw.CartesianGrid(400, 300, (0.0, 4e6), (0.0, 3e6))
     field = 8 * 400 * 300
     model = sw.ShallowWater(grid, 500.0, dtype="float64")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.unit.test_documents import DOCUMENTS, NOTEBOOKS, ROOT, blocks
@@ -19,17 +20,18 @@ from tests.unit.test_documents import DOCUMENTS, NOTEBOOKS, ROOT, blocks
 pytestmark = pytest.mark.verify
 
 BIN = Path(sys.executable).parent
-PROGRAMS = re.compile(r"(\.|swmodel|mpirun|srun|sbatch|python|pip|make|export|[A-Z_]+=\S*)\s")
+PROGRAMS = re.compile(r"(\.|cd|swmodel|mpirun|srun|sbatch|python|pip|make|export|[A-Z_]+=\S*)\s")
 # {pattern of a line: why it is not run here}
 ELSEWHERE = {
-    r"^make (demo|test|docs|bench|faults|mutants|gallery|verify)": "a target with minutes or hours of its own",
+    r"^make (demo|test|docs|bench|faults|mutants|gallery|gpu|verify)": "a target with minutes or hours of its own",
     r"^make xgeoclaw|geoclaw/ocean\.py|^(GEO)?CLAW=": "needs a Clawpack with a Fortran compiler",
     r"^srun|^sbatch|--coordinator": "needs a cluster",
     r"^pip install": "tests/verification/test_release.py installs the wheel",
     r"--verify": "compiles for minutes; tests/unit/test_cli_adjoint.py verifies the derivatives of small basins",
     r"learned_closure\.py": "trains for an hour; tests/verification/test_learned_closure.py trains a small one",
     r"horizon\.py": "takes ten minutes; tests/verification/test_stratified.py runs a short one",
-    r"native_parts\.py": "a benchmark of a quarter of an hour",
+    r"native_parts\.py|semi_implicit_worker\.py": "benchmarks of minutes",
+    r"^swmodel hazard": "needs a bank of unit faults; tests/unit/test_hazard.py makes a small one",
     r"scaling_figure\.py": "needs the logs of a cluster; tests/unit/test_slurm.py draws one from logs of its own",
     r"^swmodel verify( --html \S+| --quick| tides coasts)?$": "tests/verification/test_suite.py runs the cases",
     r"northwest_europe|^swmodel (invert inversion|run (analysis|northwest_europe))\.toml$|score\.py": "takes an hour; "
@@ -37,6 +39,7 @@ ELSEWHERE = {
 }
 COARSE = ("--set", "grid.nx=90", "--set", "grid.ny=68")
 SMALL = ("--set", "grid.nx=32", "--set", "grid.ny=32")
+COARSE_SOURCES = (*COARSE, "--set", "green.sources.spacing=2")
 FEW_SOURCES = ("--set", "inversion.withhold=false", "--set", "inversion.controls.0.spacing=2")
 # {(command, experiment): the options that shorten it}
 SHORTER = {
@@ -49,16 +52,25 @@ SHORTER = {
     ("run", "two_layer_turbulence.toml"): (*SMALL, "--until", "20 day", "--set", "output.means.begin=0"),
     ("run", "decaying_turbulence.toml"): (*SMALL, "--until", "10 day"),
     ("run", "storm_in_a_basin.toml"): ("--until", "6 hour"),
+    ("run", "storm.toml"): ("--until", "6 hour"),
     ("run", "tidal_channel.toml"): (),
     ("run", "river_plume.toml"): ("--set", "grid.nx=45", "--set", "grid.ny=15", "--until", "2 hour"),
     ("run", "north_atlantic.toml"): ("--set", "grid.nx=50", "--set", "grid.ny=25", "--until", "2 day"),
     ("run", "monai_valley.toml"): ("--until", "5 s"),
     ("run", "x.toml"): (*SMALL, "--until", "1 day"),
     ("bench", "tohoku.toml"): COARSE,
+    ("green", "forecast.toml"): COARSE_SOURCES,
+    ("rerun", "forecast.toml"): COARSE_SOURCES,
 }
+FLOOD = "swmodel run experiments/monai_valley/monai_valley.toml -o output"
 # {page: what its readers have done before}
 BEFORE = {
+    "docs/guide/coast.md": (FLOOD,),
+    "docs/guide/files.md": (FLOOD, "swmodel run experiments/tidal_channel.toml -o output"),
     "docs/guide/figures.md": ("swmodel run tohoku.toml", "swmodel run double_gyre.toml -o output/gyre"),
+    "docs/guide/layers.md": (
+        "swmodel run experiments/two_layer_gyre/two_layer_gyre.toml -o . --set output.fields.0.file=layers.nc",
+    ),
     "docs/guide/restarts.md": ("swmodel run tohoku.toml -o output",),
     "docs/guide/many_ranks.md": ("swmodel bench --size 64x48 --save node.json",),
     "docs/guide/performance.md": ("swmodel bench --size 64x48 --save machine.json",),
@@ -106,11 +118,30 @@ def folder(tmp_path):
         shutil.copy(ROOT / "experiments" / "double_gyre.toml", tmp_path / name)
     tohoku = tmp_path / "tohoku.toml"
     tohoku.write_text(tohoku.read_text().replace("nx = 720", "nx = 90").replace("ny = 540", "ny = 68"))
+    storm = ROOT / "experiments" / "storm_in_a_basin"
+    shutil.copy(storm / "storm_in_a_basin.toml", tmp_path / "storm.toml")
+    for name in ("track.csv", "track2.csv", "track3.csv"):
+        shutil.copy(storm / "track.csv", tmp_path / name)
     shutil.copy(ROOT / "experiments" / "global_tide" / "global_tide.toml", tmp_path / "globe.toml")
     for file in (ROOT / "experiments" / "global_tide").glob("*.nc"):
         shutil.copy(file, tmp_path)
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    write_elevations(tmp_path)
     return tmp_path
+
+
+def write_elevations(folder):
+    """The sea floor of Japan in two files for parts of it, and a plain around the valley of Monai."""
+    rasterio = pytest.importorskip("rasterio")
+    shutil.copy(folder / "etopo5_northwest_pacific.nc", folder / "gebco.nc")
+    files = {"harbour.tif": (141.0, 39.0, 0.02, -30.0), "elevation.tif": (-1.0, 5.0, 0.05, -0.1)}
+    for name, (west, north, spacing, height) in files.items():
+        shape = {"width": 150, "height": 150, "count": 1, "dtype": "float32"}
+        transform = rasterio.transform.from_origin(west, north, spacing, spacing)
+        with rasterio.open(folder / name, "w", driver="GTiff", transform=transform, **shape) as file:
+            file.write(np.full((150, 150), height, "float32"), 1)
+    head = "ncols 20\nnrows 20\nxllcorner 141.5\nyllcorner 36\ncellsize 0.1\n"
+    (folder / "bay.asc").write_text(head + f"{' '.join(['-50'] * 20)}\n" * 20)
 
 
 def typed(row, folder):
@@ -135,7 +166,11 @@ PAGES = [page for page in DOCUMENTS if page not in NOTEBOOKS and any(is_run(row)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_commands_of_a_page_run(page, folder):
     wrong = [typed(row, folder) for row in BEFORE.get(page.relative_to(ROOT).as_posix(), ())]
-    wrong += [f"line {number}: {said}" for number, row in lines(page) if is_run(row) and (said := typed(row, folder))]
+    for number, row in lines(page):
+        if row.startswith("cd "):
+            folder /= row.split()[1]
+        elif is_run(row) and (said := typed(row, folder)):
+            wrong.append(f"line {number}: {said}")
     assert not any(wrong), "\n\n".join(filter(None, wrong))
 
 
