@@ -7,6 +7,7 @@ compiled. Each statement has a comment, and the graph is at the end.
 
 import contextlib
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from ..errors import ConfigError
 from ..runtime.cache import digest
 from ..runtime.paths import replacing
 from .expressions import Layout, Strips
-from .graph import At, Graph
+from .graph import At, Constant, Graph
 from .native.library import (
     LOADING,
     TARGET,
@@ -36,7 +37,7 @@ from .native.library import (
     loop_name,
     numbers,
 )
-from .schedule import compares_rounded, schedule
+from .schedule import schedule
 from .source import c_source, commented_source, operations
 
 
@@ -136,24 +137,63 @@ def _plan(graph, origins, aliases, strips, layout, margin, sharers, indices, pus
         first, (low, high) = rounds.rows_ahead(k)[0], rounds.rows_in_all(k)
         sources.append(SourcePlan(indices.get(k, -1), row, column, graph.columns[k], first, low, high))
     results = [
-        ResultPlan(-1 if k is None else k, _when(k, len(origins), rounds, x), len(x or ()))
-        for k, x in zip(aliases, strips, strict=True)
+        ResultPlan(-1 if k is None else k, _when(number, k, len(origins), rounds, x), len(x or ()))
+        for number, (k, x) in enumerate(zip(aliases, strips, strict=True))
     ]
     scalars = [places[k] for k in range(graph.scalars)]
     cut = [StripPlan(*first, *shape) for each in strips for first, shape in each or ()]
     return [n for record in (head, *sources, *scalars, *results, *cut) for n in numbers(record)] + list(pushed)
 
 
-def _when(operand, sources, rounds, strips):
-    """When a row of results may overwrite the row of operand number `operand` (None: of no operand)."""
+def _when(result, operand, sources, rounds, strips):
+    """When a row of a result may overwrite the row of operand number `operand` (None: of no operand)."""
     if strips is not None:
         return When.IN_STRIPS
     if operand is None or operand >= sources:
         return When.AT_ONCE
-    if rounds.must_wait(operand):
+    if rounds.must_wait(operand, result):
         return When.LATER
     return When.UNLESS_SHARED if rounds.rows_in_all(operand) != (0, 0) else When.AT_ONCE
 
+
+# -- whether a compiler may reorder sums -------------------------------------------------------------------------------
+
+COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne", "sign", "floor")
+EXACT = ("load", "scalar", "constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min",
+         "select_n")  # fmt: skip
+WHOLE = ("constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min", "select_n", "add",
+         "sub", "mul")  # fmt: skip
+
+
+@functools.lru_cache(maxsize=256)
+def compares_rounded(graph: Graph) -> bool:
+    """Whether a comparison, on which results depend, has an argument that was rounded.
+
+    An order of operations other than the written one may then change which branch is taken: (a - b) + b > a.
+    """
+    whole, exact = set(), set()  # nodes whose values are small integers; nodes whose values were never rounded
+    for number, node in enumerate(graph.nodes):
+        arguments = node.arguments
+        if node.name in COMPARISONS and not all(_is_in(exact, a) for a in arguments):
+            return True
+        is_float = node.dtype.startswith("float")
+        if not is_float or (node.name in WHOLE and all(_is_in(whole, a) and _is_whole(a) for a in arguments)):
+            whole.add(number)
+        if number in whole or (node.name in EXACT and all(_is_in(exact, a) for a in arguments)):
+            exact.add(number)
+    return False
+
+
+def _is_in(nodes, argument):
+    """Whether an argument is a constant or one of some nodes."""
+    return isinstance(argument, Constant) or argument.node in nodes
+
+
+def _is_whole(argument):
+    return not isinstance(argument, Constant) or float(argument.value).is_integer()
+
+
+# -- a loop as text ----------------------------------------------------------------------------------------------------
 
 KEEP_SOURCE = "SWMODEL_KEEP_SOURCE"
 LONGEST_TITLE = 60

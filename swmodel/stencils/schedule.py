@@ -5,12 +5,17 @@ stay in the cache. For row j of the results, each kept node is computed at row j
 there. Nodes that do not need each other at other columns of the same row are computed in one pass along it. Nodes that
 are not kept are computed wherever they are needed.
 
+A processor has few registers for addresses: a loop that reads many rows fetches addresses from memory for each vector.
+A pass is divided where that costs more than what several loops compute instead, as between the layers of an ocean.
+
 Masks are stored as bytes, which saves memory traffic. A first pass converts their rows to floats: in a loop over mixed
 types, a compiler makes as many cells at a time as a vector has bytes, for which there are not enough registers.
 """
 
 import dataclasses
 import functools
+import graphlib
+import itertools
 
 from .expressions import whole_vectors
 from .graph import At, Constant, Graph
@@ -21,6 +26,9 @@ COSTS = {
     "load": 0, "inside": 0, "constant": 0, "convert_element_type": 0, "div": 4, "sqrt": 4, "rsqrt": 6, "cbrt": 25,
     "exp": 20, "log": 20, "tanh": 20, "sin": 20, "cos": 20, "pow": 30,
 }  # fmt: skip
+ROWS = 13  # whose addresses a loop has in registers
+ADDRESS = 2  # operations that it takes to fetch another one
+START = 2  # operations for each cell that a loop takes to start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,18 +45,26 @@ class Kept:
 
 
 @dataclasses.dataclass(frozen=True)
+class Loop:
+    """Kept nodes and results, by number, that one loop over the columns of a row stores."""
+
+    nodes: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Pass:
     """Nodes that are computed together along a row; the last pass computes the results, too.
 
     Attributes:
-        nodes: the numbers of the nodes.
+        loops: the Loops that compute them, in order.
         left, right: the numbers of cells beyond those of the results that it computes.
         early: the number of rows before the first row of results with which it begins.
         ahead: where a row is computed block by block, the number of cells by which the pass precedes the results. It is
             a multiple of the vector length, so that kept rows are read and written where vectors begin.
     """
 
-    nodes: tuple
+    loops: tuple[Loop, ...]
     left: int
     right: int
     early: int
@@ -62,7 +78,7 @@ class Schedule:
     Attributes:
         kept: {node: Kept}.
         passes: Passes, in order.
-        reads: for each source, {(pass, row, column)} at which it is read, with rows counted from the row of results.
+        reads: for each source, {((pass, loop), row, column)} at which it is read; results are in row 0.
     """
 
     kept: dict
@@ -81,15 +97,17 @@ class Schedule:
 
     def rows_in_all(self, source: int) -> tuple[int, int]:
         """(first, last) row that is read for one row of results, early rounds included."""
-        rows = [(row - self.passes[p].early, row) for p, row, _ in self.reads[source]]
+        rows = [(row - self.passes[p].early, row) for (p, _), row, _ in self.reads[source]]
         return (min(r[0] for r in rows), max(r[1] for r in rows)) if rows else (0, 0)
 
-    def must_wait(self, source: int) -> bool:
-        """Whether a row of results that overwrites this source is needed once more after it was computed."""
+    def must_wait(self, source: int, result: int) -> bool:
+        """Whether a row of a result that overwrites this source is needed once more after it was computed."""
         last = len(self.passes) - 1
+        here = next((last, k) for k, loop in enumerate(self.passes[last].loops) if result in loop.results)
         return any(
-            row < 0 or (row == 0 and column + (self.passes[p].right if p != last else 0) < 0)
-            for p, row, column in self.reads[source]
+            row < 0
+            or (row == 0 and (loop > here or column + (self.passes[loop[0]].right if loop[0] != last else 0) < 0))
+            for loop, row, column in self.reads[source]
         )
 
 
@@ -110,13 +128,105 @@ def schedule(graph: Graph) -> Schedule:
             columns = (column for n, _, column in wanted if n in groups[k])
             ahead = max([ahead, *(user.ahead + whole_vectors(max(column, 0)) for column in columns)])
         left, right, early = (max((beyond[n][side] for n in groups[k]), default=0) for side in range(3))
-        passes.append(Pass(tuple(groups[k]), left, right, early, ahead))
+        loops = _loops(graph, kept, groups[k], range(len(graph.outputs)) if k == len(groups) - 1 else ())
+        passes.append(Pass(loops, left, right, early, ahead))
+    passes.reverse()
     reads = [set() for _ in graph.columns]
-    for k, wanted in enumerate(used):
-        for n, row, column in wanted:
-            if graph.nodes[n].name == "load":
-                reads[graph.nodes[n].parameters[0]].add((k, row, column))
-    return Schedule(kept, tuple(passes[::-1]), tuple(map(frozenset, reads)))
+    for k, each in enumerate(passes):
+        for number, loop in enumerate(each.loops):
+            refs = [(a, kept[n].lead) for n in loop.nodes for a in graph.arguments(n)]
+            for n, row, column in _visited(graph, kept, [*refs, *((graph.outputs[r], 0) for r in loop.results)]):
+                if graph.nodes[n].name == "load":
+                    reads[graph.nodes[n].parameters[0]].add(((k, number), row, column))
+    return Schedule(kept, tuple(passes), tuple(map(frozenset, reads)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Share:
+    """What a loop does for each cell, as sets of bits.
+
+    Attributes:
+        items: kept nodes, and results as negative numbers.
+        work: a bit for each operation, also for each load and store. loads: those that are loads or stores.
+        rows: a bit for each row that is read or written.
+        needs: items of the pass whose values are loaded unless they are its own.
+    """
+
+    items: frozenset[int]
+    work: int
+    loads: int
+    rows: int
+    needs: frozenset[int]
+
+    def __or__(self, other: "_Share") -> "_Share":
+        return _Share(*(a | b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+    def cost(self, other: "_Share") -> float:
+        """The operations of a loop that does what both do."""
+        rows = (self.rows | other.rows).bit_count()
+        accesses = (self.loads | other.loads).bit_count()
+        return (self.work | other.work).bit_count() + ADDRESS * accesses * max(0, rows - ROWS) / rows
+
+
+def _loops(graph, kept, nodes, results):
+    """The Loops of a pass that stores these nodes and results: one each, of which pairs are merged while that saves."""
+    ends, bits = {"work": 0, "rows": 0}, {}
+
+    def bits_of(kind, *key, count=1):
+        """`count` bits that stand for this key alone."""
+        if key not in bits:
+            bits[key] = ((1 << count) - 1) << ends[kind]
+            ends[kind] += count
+        return bits[key]
+
+    def share(item):
+        refs, lead = ([graph.outputs[~item]], 0) if item < 0 else (graph.arguments(item), kept[item].lead)
+        work = loads = bits_of("work", item, lead, 0)  # the store, which a load of its value shares
+        rows, needs = bits_of("rows", item, lead), set()
+        for n, row, column in _visited(graph, kept, [(ref, lead) for ref in refs]):
+            node = graph.nodes[n]
+            is_load = n in kept or node.name == "load"
+            if node.axes == 2:
+                found = bits_of("work", n, row, column, count=1 if is_load else COSTS.get(node.name, 1))
+                work |= found
+                loads |= found * is_load
+                rows |= bits_of("rows", n, row) * is_load
+                needs |= {n} & {*nodes}
+        return _Share(frozenset([item]), work, loads, rows, frozenset(needs))
+
+    shares = {item: share(item) for item in (*nodes, *(~r for r in results))}
+    gains = {pair: _gain(shares, *pair) for pair in itertools.combinations(shares, 2)}
+    while (pair := _best(shares, gains)) is not None:
+        a, b = pair
+        shares[a] |= shares.pop(b)
+        gains = {pair: gain for pair, gain in gains.items() if not {a, b} & {*pair}}
+        gains |= {(a, other): _gain(shares, a, other) for other in shares if other != a}
+    chosen = [sorted(x.items) for x in _order(shares.values()) or ()]
+    return tuple(Loop(tuple(n for n in each if n >= 0), tuple(~n for n in each[::-1] if n < 0)) for each in chosen)
+
+
+def _gain(shares, a, b):
+    """What is saved if one loop does what two do."""
+    one, other = shares[a], shares[b]
+    return one.cost(one) + other.cost(other) + START - one.cost(other)
+
+
+def _best(shares, gains):
+    """The pair that saves most and leaves an order, None if none saves anything."""
+    for pair in sorted(gains, key=gains.__getitem__, reverse=True):
+        others = (x for item, x in shares.items() if item not in pair)
+        if gains[pair] > 0 and _order([shares[pair[0]] | shares[pair[1]], *others]) is not None:
+            return pair
+    return None
+
+
+def _order(shares):
+    """The same in an order in which each needs what comes before; None if there is none."""
+    of = {n: x for x in shares for n in x.items}
+    try:
+        return [*graphlib.TopologicalSorter({x: {of[n] for n in x.needs} - {x} for x in shares}).static_order()]
+    except graphlib.CycleError:
+        return None
 
 
 def _beyond(kept, uses):
@@ -145,9 +255,10 @@ def _dear_in_several_passes(graph, kept):
     uses, levels = _uses_and_levels(graph, kept)
     passes: dict[int, set[int]] = {}
     for number, level in levels.items():
-        for n in _computed(graph, kept, graph.outputs if number is None else graph.arguments(number)):
+        refs = graph.outputs if number is None else graph.arguments(number)
+        for n, *_ in _visited(graph, kept, [(ref, 0) for ref in refs]):
             passes.setdefault(n, set()).add(level)
-    several = (n for n, levels in passes.items() if len(levels) > 1)
+    several = (n for n, levels in passes.items() if len(levels) > 1 and n not in kept)
     return {n for n in several if graph.nodes[n].axes == 2 and COSTS.get(graph.nodes[n].name, 0) >= DEAR}
 
 
@@ -219,17 +330,13 @@ def _uses_and_levels(graph, kept):
 
 def _uses(graph, kept, refs, lead):
     """{(node, row, column)} of the kept nodes and loads that are read to compute `refs` at row `lead`."""
-    return {at for at in _visited(graph, kept, refs, lead) if at[0] in kept or graph.nodes[at[0]].name == "load"}
+    read = _visited(graph, kept, [(ref, lead) for ref in refs])
+    return {at for at in read if at[0] in kept or graph.nodes[at[0]].name == "load"}
 
 
-def _computed(graph, kept, refs):
-    """The nodes that are computed on the way to `refs`, without those that are kept."""
-    return {n for n, *_ in _visited(graph, kept, refs, 0) if n not in kept}
-
-
-def _visited(graph, kept, refs, lead):
-    """{(node, row, column)} of what is read or computed for `refs` at row `lead`."""
-    visited, left = set(), [(ref, lead, 0) for ref in refs]
+def _visited(graph, kept, refs):
+    """{(node, row, column)} of what is read or computed for `refs`, [(At, row), ...]."""
+    visited, left = set(), [(ref, lead, 0) for ref, lead in refs]
     while left:
         ref, row, column = left.pop()
         node = graph.nodes[ref.node]
@@ -256,43 +363,10 @@ def _levels(graph, kept, uses):
     return levels
 
 
-# -- which reorderings are safe: rounded comparisons, and NaN ----------------------------------------------------------
+# -- what is NaN -------------------------------------------------------------------------------------------------------
 
-COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne", "sign", "floor")
-EXACT = ("load", "scalar", "constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min",
-         "select_n")  # fmt: skip
-WHOLE = ("constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min", "select_n", "add",
-         "sub", "mul")  # fmt: skip
 CARRIES_NAN = ("add", "sub", "mul", "neg", "max", "min")
 DEEPEST = 6  # the number of operations through which NaN is followed
-
-
-@functools.lru_cache(maxsize=256)
-def compares_rounded(graph: Graph) -> bool:
-    """Whether a comparison, on which results depend, has an argument that was rounded.
-
-    An order of operations other than the written one may then change which branch is taken: (a - b) + b > a.
-    """
-    whole, exact = set(), set()  # nodes whose values are small integers; nodes whose values were never rounded
-    for number, node in enumerate(graph.nodes):
-        arguments = node.arguments
-        if node.name in COMPARISONS and not all(_is_in(exact, a) for a in arguments):
-            return True
-        is_float = node.dtype.startswith("float")
-        if not is_float or (node.name in WHOLE and all(_is_in(whole, a) and _is_whole(a) for a in arguments)):
-            whole.add(number)
-        if number in whole or (node.name in EXACT and all(_is_in(exact, a) for a in arguments)):
-            exact.add(number)
-    return False
-
-
-def _is_in(nodes, argument):
-    """Whether an argument is a constant or one of some nodes."""
-    return isinstance(argument, Constant) or argument.node in nodes
-
-
-def _is_whole(argument):
-    return not isinstance(argument, Constant) or float(argument.value).is_integer()
 
 
 def is_nan_with(graph: Graph, ref: At, other: At) -> bool:

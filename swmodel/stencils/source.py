@@ -65,7 +65,7 @@ def commented_source(graph: Graph, dtypes: tuple) -> str:
 def operations(graph: Graph) -> int:
     """Arithmetic operations for each cell, those that several cells share counted once."""
     plan = schedule(graph)
-    writers = [_Writer(graph, plan, k, "plain") for k in range(len(plan.passes))]
+    writers = [_Writer(graph, plan, loop, "plain") for each in plan.passes for loop in each.loops]
     for writer in writers:
         _stored(graph, ((), ("float32",) * len(graph.outputs)), writer)
     return sum(writer.operations for writer in writers)
@@ -131,41 +131,49 @@ def _size(dtype):
 
 def _pass_texts(graph, dtypes, plan, buffers, number, comments):
     """One pass in C++, in its variants, and the function that gives the columns in which each of them is needed."""
-    writers = {kind: _Writer(graph, plan, number, kind, comments) for kind in ("edge", "boxed", "plain")}
-    texts = [_pass_text(graph, dtypes, buffers, writer) for writer in writers.values()]
-    if not writers["plain"].boxes:
+    writers = {
+        kind: [_Writer(graph, plan, loop, kind, comments) for loop in plan.passes[number].loops]
+        for kind in ("edge", "boxed", "plain")
+    }
+    texts = [_pass_text(graph, dtypes, buffers, f"pass{number}", *each) for each in writers.items()]
+    loads, boxes = ({x for writer in writers["plain"] for x in getattr(writer, name)} for name in ("loads", "boxes"))
+    if not boxes:
         texts[1] = f"\nconstexpr Pass pass{number}_boxed = pass{number};\n"
         texts.reverse()
-    return "".join(texts) + _columns_text(writers["plain"], number)
+    return "".join(texts) + _columns_text(loads, boxes, number)
 
 
-def _pass_text(graph, dtypes, buffers, writer):
-    stored = _stored(graph, dtypes, writer)
-    loop = "\n".join(f"    {text}" for text in (*writer.inside, *stored))
-    name = f"pass{writer.number}{'' if writer.kind == 'plain' else f'_{writer.kind}'}"
-    head = "__attribute__((noinline, cold)) static" if writer.kind == "edge" else "static"
-    ivdep = "" if writer.kind == "edge" else "#pragma GCC ivdep\n"
-    return (
-        f"\n{head} void {name}(const RowCall& c, int64_t from, int64_t to) {{\n"
-        f"{_before(graph, dtypes, buffers, writer)}\n"
-        f"{ivdep}  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n}}\n"
-    )
+def _pass_text(graph, dtypes, buffers, name, kind, writers):
+    """A variant of a pass: a function for each of its loops, and one that calls them all."""
+    name += "" if kind == "plain" else f"_{kind}"
+    head = "__attribute__((noinline, cold)) static" if kind == "edge" else "static"
+    ivdep = "" if kind == "edge" else "#pragma GCC ivdep\n"
+    names, bodies = [name], []
+    for writer in writers:
+        stored = _stored(graph, dtypes, writer)
+        loop, before = "\n".join(f"    {x}" for x in (*writer.inside, *stored)), _before(graph, dtypes, buffers, writer)
+        bodies.append(f"{before}\n{ivdep}  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n")
+    if len(writers) > 1:
+        names = [*(f"{name}_loop{k}" for k in range(len(writers))), name]
+        bodies.append("".join(f"  {each}(c, from, to);\n" for each in names[:-1]))
+    arguments = "(const RowCall& c, int64_t from, int64_t to)"
+    return "".join(f"\n{head} void {each}{arguments} {{\n{body}}}\n" for each, body in zip(names, bodies, strict=True))
 
 
 def _stored(graph, dtypes, writer):
-    """The statements that store the values of a pass: rows that are kept, and results."""
+    """The statements that store the values of a loop: rows that are kept, and results."""
     plan, lines = writer.plan, []
-    for n in plan.passes[writer.number].nodes:
+    for n in writer.loop.nodes:
         value = writer.value(At(n), plan.kept[n].lead, 0, anew=True)
         target = writer.row_of(n, plan.kept[n].lead)
         lines.append(f"{target}[i] = {value};{writer.comment(graph.nodes[n], 'kept: ')}")
-    if writer.is_last:
-        there = writer.within((0, 0, 0, 0))
-        for k, (o, dtype) in enumerate(zip(graph.outputs, dtypes[1])):
-            value = f"({MEMORY[dtype]}){writer.value(o, 0, 0)}"
-            name = graph.names[k] if k < len(graph.names) else f"result {k}"
-            chosen = _select(there, value, f"out{k}[i]", MEMORY[dtype])
-            lines.append(f"out{k}[i] = {chosen};{writer.comment(name)}")
+    there = writer.within((0, 0, 0, 0)) if writer.loop.results else ""
+    for k in writer.loop.results:
+        kind = MEMORY[dtypes[1][k]]
+        value = f"({kind}){writer.value(graph.outputs[k], 0, 0)}"
+        name = graph.names[k] if k < len(graph.names) else f"result {k}"
+        chosen = _select(there, value, f"out{k}[i]", kind)
+        lines.append(f"out{k}[i] = {chosen};{writer.comment(name)}")
     return lines
 
 
@@ -188,19 +196,18 @@ def _before(graph, dtypes, buffers, writer):
         place = f"({base} + Width(c) * {within}) + kLeft + c.lead;"
         comment = writer.comment(graph.nodes[n], f"row {j:+d} of ")
         pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*){place}{comment}")
-    if writer.is_last:
-        pointers += [f"{MEMORY[t]}* out{k} = ({MEMORY[t]}*)c.out[{k}];" for k, t in enumerate(dtypes[1])]
+    pointers += [f"{MEMORY[dtypes[1][k]]}* out{k} = ({MEMORY[dtypes[1][k]]}*)c.out[{k}];" for k in writer.loop.results]
     return "\n".join(f"  {text}" for text in (*pointers, *writer.before))
 
 
-def _columns_text(writer, number):
+def _columns_text(loads, boxes, number):
     """The function that gives the columns of a row where no load leaves its array, and where all boxes hold.
 
     A load beyond the end of a row reads the next row of the array, which is harmless where its value is not used. Only
     the two ends of the array matter.
     """
     lines, reads = ["  Columns found = {{INT64_MIN, INT64_MAX, true}, {INT64_MIN, INT64_MAX, true}};"], {}
-    for k, j, i in writer.loads:
+    for k, j, i in loads:
         if i is not None:
             reads.setdefault((k, j), []).append(i)
     for (k, j), offsets in sorted(reads.items()):
@@ -208,7 +215,7 @@ def _columns_text(writer, number):
         low = f"c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)})"
         high = f"c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)})"
         lines.append(f"  if (Has(c, {k}, {j})) found.loads.Meet({low}, {high});")
-    for (west, east, south, north), j, i in sorted(writer.boxes):
+    for (west, east, south, north), j, i in sorted(boxes):
         lines.append(f"  found.boxes.row &= c.j + ({j}) >= {south} && c.j + ({j}) < c.rows - ({north});")
         lines.append(f"  found.boxes.Meet({west - i}, c.cells - ({east + i}));")
     body = "\n".join(lines)
@@ -230,7 +237,7 @@ def _name(kind, number, row):
 
 
 class _Writer:
-    """Writes the statements of a pass in one of its variants, "plain", "boxed" or "edge".
+    """Writes the statements of a loop of a pass in one of its variants, "plain", "boxed" or "edge".
 
     Each value is computed once, into a variable. A condition has no variable: its text is repeated where it is used.
 
@@ -242,15 +249,11 @@ class _Writer:
         labels: {source: name of the field}.
     """
 
-    def __init__(self, graph, plan, number, kind, comments=False):
-        self.graph, self.plan, self.number, self.kind, self.comments = graph, plan, number, kind, comments
+    def __init__(self, graph, plan, loop, kind, comments=False):
+        self.graph, self.plan, self.loop, self.kind, self.comments = graph, plan, loop, kind, comments
         self.before, self.inside, self._values, self._ends, self.operations = [], [], {}, {}, 0
         self.loads, self.boxes, self.kept_rows = set(), set(), set()
         self.labels = {node.parameters[0]: node.label for node in graph.nodes if node.name == "load"}
-
-    @property
-    def is_last(self):
-        return self.number == len(self.plan.passes) - 1
 
     @property
     def rows(self):

@@ -16,13 +16,13 @@ from swmodel.runtime.compilation import jit
 from swmodel.simulation.program import Health, advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils import Slot, evaluate, evaluate_storing, native
-from swmodel.stencils.compiled import loops_in
+from swmodel.stencils.compiled import compares_rounded, loops_in
 from swmodel.stencils.derivatives import tangent
 from swmodel.stencils.expressions import Layout, Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
 from swmodel.stencils.native import library
 from swmodel.stencils.pallas import parts
-from swmodel.stencils.schedule import compares_rounded, schedule
+from swmodel.stencils.schedule import schedule
 from swmodel.stencils.source import c_source, operations
 from swmodel.stencils.stencil import run
 from swmodel.stepping.fused import FusedStepLoop, InterpretedStepLoop
@@ -185,6 +185,27 @@ def test_what_several_cells_need_is_kept_from_row_to_row_and_computed_once():
     assert len(graph.reached[max(n for n, node in enumerate(graph.nodes) if node.name == "div")]) == 4
     assert [kept.rows for kept in plan.kept.values()].count(2) >= 1 and len(plan.passes) == 2
     assert plan.early >= 1 and plan.rows_in_all(0)[0] <= -1
+
+
+def test_a_pass_over_many_rows_is_divided_and_its_results_overwrite_what_it_reads():
+    """Between results that share no rows; also where one overwrites an array that a later loop reads."""
+    arrays = [jnp.asarray(np.random.default_rng(k).standard_normal((NY, NX))) for k in range(18)]
+
+    def sums(x):
+        first, second = (functools.reduce(lambda x, y: x + y, x[k : k + 9]) for k in (0, 9))
+        return [first * first + x[9] * 0.5, second * second + x[0] * 0.5]
+
+    graph, _, _ = trace_graph(sums([lift(Field(x, "h", (0,) * 4)) for x in arrays]))
+    assert len(schedule(graph).passes[-1].loops) == 2
+    layout = Layout((NY, NX), 1)
+
+    @jax.jit
+    def overwritten(*arrays):
+        sources = [stored(Source(x, layout.origin, (0,) * 4, x.dtype), "h") for x in arrays]
+        return run(sums(sources), layout, over=[arrays[9], arrays[0]])[0]
+
+    for x, y in zip(overwritten(*map(layout.with_border, arrays)), sums(arrays), strict=True):
+        np.testing.assert_allclose(layout.own(x), y, rtol=1e-13)
 
 
 def test_a_pass_begins_where_its_own_values_are_needed_and_no_two_passes_divide_by_the_same():
