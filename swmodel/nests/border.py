@@ -251,8 +251,7 @@ class Border:
         given, strips = self._given_back, self.edges.outer_box.strips
         carry, old = loop.read(carry, [*given], strips)
         new = dict(zip(names, self.edges.outer_box.of_tile(means), strict=True))
-        new = self._with_means(loop, step, new, old)
-        carry = loop.write(carry, dict.fromkeys(given, strips), new)
+        carry = loop.write(carry, dict.fromkeys(given, strips), self._with_means(loop, step, new, old))
         return self._refluxed(loop, carry, step, cast(jax.Array, after.carried) - carried), inner
 
     @property
@@ -272,8 +271,8 @@ class Border:
         means |= shown
         means["eta"] = _above_bed(loop, means["eta"], step, strips)
         means = _converted("stored", loop, means, step, strips)
-        new = [jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(at, old, strict=True)]
-        return jnp.concatenate(new)
+        pairs = zip(at, old, strict=True)
+        return jnp.concatenate([jnp.where(covered[at[name]] > 0, means[name], x) for name, x in pairs])
 
     def _refluxed(self, loop, carry, step, differences):
         """The outer grid's carry with the `differences` of what both grids carried through the border (n, faces)."""

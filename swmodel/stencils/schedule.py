@@ -104,11 +104,11 @@ class Schedule:
         """Whether a row of a result that overwrites this source is needed once more after it was computed."""
         last = len(self.passes) - 1
         here = next((last, k) for k, loop in enumerate(self.passes[last].loops) if result in loop.results)
-        return any(
-            row < 0
-            or (row == 0 and (loop > here or column + (self.passes[loop[0]].right if loop[0] != last else 0) < 0))
-            for loop, row, column in self.reads[source]
-        )
+        for loop, row, column in self.reads[source]:
+            beyond = self.passes[loop[0]].right if loop[0] != last else 0
+            if row < 0 or (row == 0 and (loop > here or column + beyond < 0)):
+                return True
+        return False
 
 
 @functools.lru_cache(maxsize=256)

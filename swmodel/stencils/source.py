@@ -3,10 +3,10 @@
     void row(const RowCall*)             computes row j of the results, and the rows ahead of it of kept values
     int64_t kept_bytes(int64_t cells)    bytes of the rolling rows that are kept
 
-native/library.py describes RowCall. Each pass is written in up to three variants: "plain", where all cells are inside
-all boxes; "boxed", which tests the boxes of `inside` nodes; and "edge", at the ends of arrays, where loads beyond them
-give 0. Values that do not vary along the row are computed before the loop over its cells. All passes are executed for
-one block of columns before the next one, so that kept rows stay in the nearest cache.
+native/library.py describes RowCall. Each pass is written in up to three variants, of all its loops: "plain", where all
+cells are inside all boxes; "boxed", which tests the boxes of `inside` nodes; and "edge", at the ends of arrays, where
+loads beyond them give 0. Values that do not vary along the row are computed before the loop over its cells. All passes
+are executed for one block of columns before the next one, so that kept rows stay in the nearest cache.
 
 The compiler may reorder products with factors that do not vary along the row, and contract products and sums. So the
 last bits of a cell depend on its place in the row, but not on the number of threads.

@@ -115,8 +115,7 @@ def _as_array(places):
     return jnp.stack([jnp.stack([jnp.asarray(n, jnp.int32) for n in place]) for place in places])
 
 
-# -- strips: what is fixed are the places (n, 2). A group is (number of the array, shape) of each of its strips; their
-# cells follow each other in its values (..., cells).
+# -- strips: what is fixed are the places (n, 2), and a group is (number of its array, shape) of each strip ------------
 
 
 def _pieces(groups):
