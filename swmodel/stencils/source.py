@@ -3,10 +3,12 @@
     void row(const RowCall*)             computes row j of the results, and the rows ahead of it of kept values
     int64_t kept_bytes(int64_t cells)    bytes of the rolling rows that are kept
 
-native/library.py describes RowCall. Each pass is written in up to three variants, of all its loops: "plain", where all
-cells are inside all boxes; "boxed", which tests the boxes of `inside` nodes; and "edge", at the ends of arrays, where
-loads beyond them give 0. Values that do not vary along the row are computed before the loop over its cells. All passes
-are executed for one block of columns before the next one, so that kept rows stay in the nearest cache.
+native/library.py describes RowCall. Each pass is written in two variants, of all its loops: "plain", and "edge", at the
+ends of arrays, where loads beyond them give 0. A pass that stores results has a third one, "ends", for vectors that
+begin before the first cell or end after the last one. A row of masks stands for each box of `inside` nodes, since a loop
+that tests boxes at both ends of a row would start three times. Values that do not vary along the row are computed before
+the loop over its cells. All passes are executed for one block of columns before the next one, so that kept rows stay in
+the nearest cache.
 
 The compiler may reorder products with factors that do not vary along the row, and contract products and sums. So the
 last bits of a cell depend on its place in the row, but not on the number of threads.
@@ -78,43 +80,44 @@ def _preamble():
 
 def _text(graph, dtypes, comments):
     plan = schedule(graph)
-    buffers = _Buffers(graph, plan)
-    passes = "".join(_pass_texts(graph, dtypes, plan, buffers, k, comments) for k in range(len(plan.passes)))
+    memory = _Memory(graph, plan)
+    passes = "".join(_pass_texts(graph, dtypes, plan, memory, k, comments) for k in range(len(plan.passes)))
+    last = len(plan.passes) - 1
     rounds = "\n".join(
-        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}_boxed, pass{k}_edge>("
-        f"c, b > -c.lead ? b + {p.ahead} : Before(c, {p.left}), end == c.cells ? end + {p.right} : end + {p.ahead}, "
-        f"end == c.cells, columns{k});"
+        f"    if (c.since >= {-p.early}) run<pass{k}, pass{k}{'_ends' if k == last else ''}, pass{k}_edge>("
+        f"c, r, b > -c.lead ? b + {p.ahead} : Before(c, {p.left}), "
+        f"end == c.cells ? end + {p.right} : end + {p.ahead}, end == c.cells, columns{k});"
         for k, p in enumerate(plan.passes)
     )
-    columns = "\n".join(f"  const Columns columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
+    columns = "\n".join(f"  const Range columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
     return (
-        f"{header()}\nconstexpr int64_t kLeft = {buffers.left}, kRight = {buffers.right}, kKept = {buffers.bytes};\n\n"
-        f"{_preamble()}{passes}"
-        f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * (kKept + 8); }}\n'
-        '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n'
-        f"  if (c.since == {-plan.early}) memset(c.kept + Width(c) * kKept, 0, Width(c) * 8);\n"
-        f"{columns}\n"
+        f"{header()}\n{memory.constants}\n{_preamble()}{memory.rows()}{passes}"
+        f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * kBytes; }}\n'
+        '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n  const Rows r(c);\n'
+        f"  if (c.since == {-plan.early}) {{\n    memset(c.kept + r.width * kKept, 0, r.width * 8);\n"
+        f"{memory.masks()}  }}\n{columns}\n"
         f"  for (int64_t b = -c.lead, end; b < c.cells; b = end) {{\n"
         f"    end = c.cells - b < {2 * BLOCK} ? c.cells : b + {BLOCK};\n"
         f"{rounds}\n  }}\n}}\n"
     )
 
 
-class _Buffers:
-    """The memory of kept rows.
+class _Memory:
+    """The memory of a chunk: kept rows, a row of zeros, and rows of masks.
 
     Nodes with the same number of kept rows share the index of their newest row, which saves pointers.
 
     Attributes:
         left, right: elements of a row before and after the cells.
         place: {node: (first byte of its group, bytes of the group's row, first byte in such a row)}, for one element.
-        bytes: of all rows, for one element. bias: makes the index of a row non-negative.
+        bytes: of all kept rows, for one element. bias: makes the index of a row non-negative.
     """
 
     def __init__(self, graph, plan):
+        self.plan = plan
         self.left = whole_vectors(max(p.left for p in plan.passes)) + VECTOR
         self.right = 2 * max(p.right for p in plan.passes) + VECTOR
-        self.place, self.bytes = {}, 0
+        self.place, self.bytes, self._bases, self._masks = {}, 0, {}, {}
         for rows in sorted({kept.rows for kept in plan.kept.values()}):
             alike = [n for n, kept in plan.kept.items() if kept.rows == rows]
             sizes = [_size(graph.nodes[n].dtype) for n in alike]
@@ -124,26 +127,59 @@ class _Buffers:
         leads = [abs(kept.lead) + kept.rows for kept in plan.kept.values()]
         self.bias = plan.early + max(leads, default=0)
 
+    def row(self, node, row):
+        """The text of the address of a kept row's first cell."""
+        rows, (first, step, within) = self.plan.kept[node].rows, self.place[node]
+        index = (row + self.bias) % rows + rows * self.plan.early  # never negative with c.since
+        name = f"row{rows}_{index}"
+        self._bases[name] = f"c.kept + width * ({first} + (c.since + {index}) % {rows} * {step})"
+        return f"(r.{name} + r.width * {within}) + kLeft + c.lead"
+
+    def mask(self, kind, box):
+        """The name of the row of masks of type `kind` for the columns of a box."""
+        return self._masks.setdefault((kind, *box[:2]), f"mask{len(self._masks)}")
+
+    @property
+    def constants(self):
+        sizes = [_size(f"{kind.removesuffix('_t')}") for kind, *_ in self._masks]
+        starts = [self.bytes + 8 + sum(sizes[:k]) for k in range(len(sizes) + 1)]
+        self._bases |= {mask: f"c.kept + width * {start}" for mask, start in zip(self._masks.values(), starts)}
+        return (
+            f"constexpr int64_t kLeft = {self.left}, kRight = {self.right}, kKept = {self.bytes}, "
+            f"kBytes = {starts[-1]};\n"
+        )
+
+    def rows(self):
+        """The struct of the places of rows, which is made once for each call."""
+        members = "".join(f"  char* const {name} = {place};\n" for name, place in self._bases.items())
+        return (
+            "\n// Where kept rows and masks begin.\nstruct Rows {\n  const RowCall& c;\n"
+            f"  const int64_t width = Width(c);\n{members}  explicit Rows(const RowCall& call) : c(call) {{}}\n}};\n"
+        )
+
+    def masks(self):
+        """The statements that fill the rows of masks."""
+        return "".join(
+            f"    Fill(({kind}*)r.{name} + kLeft + c.lead, c, {west}, {east});\n"
+            for (kind, west, east), name in self._masks.items()
+        )
+
 
 def _size(dtype):
     return {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}[dtype]
 
 
-def _pass_texts(graph, dtypes, plan, buffers, number, comments):
-    """One pass in C++, in its variants, and the function that gives the columns in which each of them is needed."""
+def _pass_texts(graph, dtypes, plan, memory, number, comments):
+    """One pass in C++, in its variants, and the function that gives the columns where no load leaves its array."""
     writers = {
-        kind: [_Writer(graph, plan, loop, kind, comments) for loop in plan.passes[number].loops]
-        for kind in ("edge", "boxed", "plain")
+        kind: [_Writer(graph, plan, loop, kind, memory, comments) for loop in plan.passes[number].loops]
+        for kind in ("edge", "ends", "plain")[:: 1 if number == len(plan.passes) - 1 else 2]
     }
-    texts = [_pass_text(graph, dtypes, buffers, f"pass{number}", *each) for each in writers.items()]
-    loads, boxes = ({x for writer in writers["plain"] for x in getattr(writer, name)} for name in ("loads", "boxes"))
-    if not boxes:
-        texts[1] = f"\nconstexpr Pass pass{number}_boxed = pass{number};\n"
-        texts.reverse()
-    return "".join(texts) + _columns_text(loads, boxes, number)
+    texts = [_pass_text(graph, dtypes, f"pass{number}", *each) for each in writers.items()]
+    return "".join(texts) + _columns_text(set().union(*(writer.loads for writer in writers["plain"])), number)
 
 
-def _pass_text(graph, dtypes, buffers, name, kind, writers):
+def _pass_text(graph, dtypes, name, kind, writers):
     """A variant of a pass: a function for each of its loops, and one that calls them all."""
     name += "" if kind == "plain" else f"_{kind}"
     head = "__attribute__((noinline, cold)) static" if kind == "edge" else "static"
@@ -151,12 +187,12 @@ def _pass_text(graph, dtypes, buffers, name, kind, writers):
     names, bodies = [name], []
     for writer in writers:
         stored = _stored(graph, dtypes, writer)
-        loop, before = "\n".join(f"    {x}" for x in (*writer.inside, *stored)), _before(graph, dtypes, buffers, writer)
+        loop, before = "\n".join(f"    {x}" for x in (*writer.inside, *stored)), _before(graph, dtypes, writer)
         bodies.append(f"{before}\n{ivdep}  for (int64_t i = from; i < to; ++i) {{\n{loop}\n  }}\n")
     if len(writers) > 1:
         names = [*(f"{name}_loop{k}" for k in range(len(writers))), name]
-        bodies.append("".join(f"  {each}(c, from, to);\n" for each in names[:-1]))
-    arguments = "(const RowCall& c, int64_t from, int64_t to)"
+        bodies.append("".join(f"  {each}(c, r, from, to);\n" for each in names[:-1]))
+    arguments = "(const RowCall& c, const Rows& r, int64_t from, int64_t to)"
     return "".join(f"\n{head} void {each}{arguments} {{\n{body}}}\n" for each, body in zip(names, bodies, strict=True))
 
 
@@ -167,17 +203,17 @@ def _stored(graph, dtypes, writer):
         value = writer.value(At(n), plan.kept[n].lead, 0, anew=True)
         target = writer.row_of(n, plan.kept[n].lead)
         lines.append(f"{target}[i] = {value};{writer.comment(graph.nodes[n], 'kept: ')}")
-    there = writer.within((0, 0, 0, 0)) if writer.loop.results else ""
     for k in writer.loop.results:
         kind = MEMORY[dtypes[1][k]]
         value = f"({kind}){writer.value(graph.outputs[k], 0, 0)}"
         name = graph.names[k] if k < len(graph.names) else f"result {k}"
-        chosen = _select(there, value, f"out{k}[i]", kind)
-        lines.append(f"out{k}[i] = {chosen};{writer.comment(name)}")
+        if writer.kind != "plain":
+            value = _select("(uint32_t)i < (uint32_t)c.cells", value, f"out{k}[i]", kind)
+        lines.append(f"out{k}[i] = {value};{writer.comment(name)}")
     return lines
 
 
-def _before(graph, dtypes, buffers, writer):
+def _before(graph, dtypes, writer):
     """The statements before the loop along a row: pointers to all rows, and values that do not vary along them."""
     pointers = [
         f"const {kind}* {_name('in', k, j)} = Has(c, {k}, {j}) ? (const {kind}*)c.in[{k}] + ({j}) * c.stride[{k}] : "
@@ -185,28 +221,23 @@ def _before(graph, dtypes, buffers, writer):
         for k, j in writer.rows
         for kind in [MEMORY[dtypes[0][k]]]
     ]
-    plan = writer.plan
     for n, j in sorted(writer.kept_rows):
-        kind_of, rows = _type(graph.nodes[n].dtype), plan.kept[n].rows
-        first, step, within = buffers.place[n]
-        index = (j + buffers.bias) % rows + rows * plan.early  # never negative with c.since
-        base = f"row{rows}_{index}"
-        line = f"char* const {base} = c.kept + Width(c) * ({first} + (c.since + {index}) % {rows} * {step});"
-        pointers += [line] * (line not in pointers)
-        place = f"({base} + Width(c) * {within}) + kLeft + c.lead;"
-        comment = writer.comment(graph.nodes[n], f"row {j:+d} of ")
-        pointers.append(f"{kind_of}* {_name('k', n, j)} = ({kind_of}*){place}{comment}")
+        kind, comment = _type(graph.nodes[n].dtype), writer.comment(graph.nodes[n], f"row {j:+d} of ")
+        pointers.append(f"{kind}* {_name('k', n, j)} = ({kind}*){writer.memory.row(n, j)};{comment}")
+    for (kind, box, row), name in writer.masks.items():
+        place = f"{_rows_of(box, row)} ? ({kind}*)r.{writer.memory.mask(kind, box)} + kLeft + c.lead"
+        pointers.append(f"const {kind}* {name} = {place} : ({kind}*)Zeros(c);")
     pointers += [f"{MEMORY[dtypes[1][k]]}* out{k} = ({MEMORY[dtypes[1][k]]}*)c.out[{k}];" for k in writer.loop.results]
     return "\n".join(f"  {text}" for text in (*pointers, *writer.before))
 
 
-def _columns_text(loads, boxes, number):
-    """The function that gives the columns of a row where no load leaves its array, and where all boxes hold.
+def _columns_text(loads, number):
+    """The function that gives the columns of a row where no load leaves its array.
 
     A load beyond the end of a row reads the next row of the array, which is harmless where its value is not used. Only
     the two ends of the array matter.
     """
-    lines, reads = ["  Columns found = {{INT64_MIN, INT64_MAX, true}, {INT64_MIN, INT64_MAX, true}};"], {}
+    lines, reads = ["  Range found = {INT64_MIN, INT64_MAX};"], {}
     for k, j, i in loads:
         if i is not None:
             reads.setdefault((k, j), []).append(i)
@@ -214,17 +245,14 @@ def _columns_text(loads, boxes, number):
         row, last = f"(c.limits[{4 * k}] - c.j - ({j}))", f"(c.limits[{4 * k + 1}] - 1 - c.j - ({j}))"
         low = f"c.limits[{4 * k + 2}] + {row} * c.stride[{k}] - ({min(offsets)})"
         high = f"c.limits[{4 * k + 3}] + {last} * c.stride[{k}] - ({max(offsets)})"
-        lines.append(f"  if (Has(c, {k}, {j})) found.loads.Meet({low}, {high});")
-    for (west, east, south, north), j, i in sorted(boxes):
-        lines.append(f"  found.boxes.row &= c.j + ({j}) >= {south} && c.j + ({j}) < c.rows - ({north});")
-        lines.append(f"  found.boxes.Meet({west - i}, c.cells - ({east + i}));")
+        lines.append(f"  if (Has(c, {k}, {j})) found.Meet({low}, {high});")
     body = "\n".join(lines)
-    return f"\nstatic inline Columns columns_of{number}(const RowCall& c) {{\n{body}\n  return found;\n}}\n"
+    return f"\nstatic inline Range columns_of{number}(const RowCall& c) {{\n{body}\n  return found;\n}}\n"
 
 
 def _select(condition, x, y, kind):
-    """The text of x where the condition holds, else y; an empty condition always holds."""
-    return f"Select<{BITS.get(kind, kind)}, {kind}>({condition}, {x}, {y})" if condition else x
+    """The text of x where the condition holds, else y."""
+    return f"Select<{BITS.get(kind, kind)}, {kind}>({condition}, {x}, {y})"
 
 
 def _rows_of(box, row):
@@ -237,22 +265,23 @@ def _name(kind, number, row):
 
 
 class _Writer:
-    """Writes the statements of a loop of a pass in one of its variants, "plain", "boxed" or "edge".
+    """Writes the statements of a loop of a pass in one of its variants, "plain", "ends" or "edge".
 
     Each value is computed once, into a variable. A condition has no variable: its text is repeated where it is used.
 
     Attributes:
         before, inside: statements before the loop along the row, and in it.
         loads: (source, row, column) of all loads; the column is None where a source does not vary along x.
-        boxes: (box, row, column) of all conditions. kept_rows: (node, row) of the kept rows that are read or written.
+        kept_rows: (node, row) of the kept rows that are read or written.
+        masks: {(type, box, row): name} of the rows of masks that are read.
         operations: how many arithmetic operations there are for each cell.
         labels: {source: name of the field}.
     """
 
-    def __init__(self, graph, plan, loop, kind, comments=False):
-        self.graph, self.plan, self.loop, self.kind, self.comments = graph, plan, loop, kind, comments
-        self.before, self.inside, self._values, self._ends, self.operations = [], [], {}, {}, 0
-        self.loads, self.boxes, self.kept_rows = set(), set(), set()
+    def __init__(self, graph, plan, loop, kind, memory=None, comments=False):
+        self.graph, self.plan, self.loop, self.kind, self.memory = graph, plan, loop, kind, memory
+        self.comments, self.before, self.inside, self._values, self.operations = comments, [], [], {}, 0
+        self.loads, self.kept_rows, self.masks = set(), set(), {}
         self.labels = {node.parameters[0]: node.label for node in graph.nodes if node.name == "load"}
 
     @property
@@ -314,22 +343,10 @@ class _Writer:
         """The text of a value that is 0 outside a box; a value that varies from row to row alone is tested by rows."""
         if node.axes < 2:
             return f"{_rows_of(node.parameters, row)} ? {argument} : 0"
-        there = self.within(node.parameters, row, column)
         kind = _type(node.dtype)
-        return _select(there, argument, f"({kind})0", kind)
-
-    def within(self, box, row=0, column=0):
-        """The condition that a cell is in a box; empty where all are."""
-        self.boxes.add((box, row, column))
-        if self.kind == "plain":
-            return ""
-        west, east, _, _ = box
-        ends = west - column, west + east, _rows_of(box, row)
-        if ends not in self._ends:
-            self._ends[ends] = name = f"box{len(self._ends)}"
-            wide = f"c.cells - ({west + east})"
-            self.before.append(f"const uint32_t {name} = {ends[2]} && {wide} > 0 ? (uint32_t)({wide}) : 0;")
-        return f"(uint32_t)i - ({west - column}) < {self._ends[ends]}"
+        key = BITS.get(kind, kind), node.parameters, row
+        mask = self.masks.setdefault(key, f"m{len(self.masks)}")
+        return f"Masked<{key[0]}, {kind}>({argument}, {mask}[i + ({column})])"
 
     def _extreme(self, op, arguments):
         """The larger or the smaller of two values; NaN where one of them is NaN.

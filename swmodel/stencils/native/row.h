@@ -1,5 +1,5 @@
-// Definitions that all generated loops (source.py) share. The text of library.py and the constants kLeft, kRight and kKept
-// come before them. What loops call is declared here, because a compiler takes longer to read <math.h> than a small loop.
+// Definitions that all generated loops (source.py) share. The text of library.py and the constants kLeft, kRight, kKept
+// and kBytes come before them. What loops call is declared here, because a compiler takes longer to read <math.h> than a small loop.
 extern "C" {
 double sqrt(double), exp(double), log(double), tanh(double), sin(double), cos(double), floor(double), fabs(double);
 float sqrtf(float), expf(float), logf(float), tanhf(float), sinf(float), cosf(float), floorf(float), fabsf(float);
@@ -17,6 +17,16 @@ static inline T Select(bool is, T x, T y) {
   Bits a, b;
   memcpy(&a, &x, sizeof(T)), memcpy(&b, &y, sizeof(T));
   a = (a & -(Bits)is) | (b & ~-(Bits)is);
+  memcpy(&x, &a, sizeof(T));
+  return x;
+}
+
+// The value, or 0 where the mask is 0, also in place of infinities and NaN.
+template <typename Bits, typename T>
+static inline T Masked(T x, Bits mask) {
+  Bits a;
+  memcpy(&a, &x, sizeof(T));
+  a &= mask;
   memcpy(&x, &a, sizeof(T));
   return x;
 }
@@ -71,40 +81,41 @@ static inline bool Has(const RowCall& c, int64_t source, int64_t row) {
 }
 static inline const void* Zeros(const RowCall& c) { return c.kept + Width(c) * kKept + (kLeft + c.lead) * 8; }
 
+// Fills a row of masks: all bits in columns of a box, else 0. `masks` is the element of the first cell.
+template <typename Bits>
+static inline void Fill(Bits* masks, const RowCall& c, int64_t west, int64_t east) {
+  for (int64_t i = -kLeft - c.lead; i < Width(c) - kLeft - c.lead; ++i) masks[i] = -(Bits)(i >= west && i < c.cells - east);
+}
+
 struct Range {
   int64_t low, high;
-  bool row;  // whether all rows exist
 
   void Meet(int64_t first, int64_t end) {
     if (low < first) low = first;
     if (high > end) high = end;
   }
-  Range Within(int64_t from, int64_t to) const {
-    if (!row || low >= to || high <= from || low >= high) return {to, to, false};
-    return {low < from ? from : low, high > to ? to : high, true};
-  }
 };
 
-struct Columns {
-  Range loads, boxes;  // columns where no load leaves its array; columns inside all boxes
-};
+struct Rows;
+using Pass = void (*)(const RowCall&, const Rows&, int64_t, int64_t);
 
-using Pass = void (*)(const RowCall&, int64_t, int64_t);
-
-// Runs a pass from column `from` to column `to`, with the variant that each part of the row requires. Columns beyond both ends
-// may be computed, too, to complete the vectors. Rolling rows are not read there, and results are not changed.
-template <Pass kPlain, Pass kBoxed, Pass kEdge>
-static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, const Columns& columns) {
-  if (more && from + WholeVectors(to - from) <= columns.loads.high) to = from + WholeVectors(to - from);
-  const Range loads = columns.loads.Within(from, to), boxes = columns.boxes.Within(loads.low, loads.high);
-  if (from < loads.low) kEdge(c, from, loads.low);
-  if (loads.low < loads.high) {
-    int64_t low = loads.low + WholeVectors(boxes.low - loads.low), high = boxes.high;
-    if (high < loads.high) high = low < high ? low + (high - low) / kVector * kVector : low;
+// Runs a pass from column `from` to column `to`, with the variant that each part of the row requires; `loads` are the columns
+// where no load leaves its array. Columns beyond both ends may be computed, too, to complete the vectors. Rolling rows are not
+// read there, and results are not changed.
+template <Pass kPlain, Pass kEnds, Pass kEdge>
+static inline void run(const RowCall& c, const Rows& r, int64_t from, int64_t to, bool more, Range loads) {
+  if (more && from + WholeVectors(to - from) <= loads.high) to = from + WholeVectors(to - from);
+  loads.Meet(from, to);
+  if (loads.low >= loads.high) return kEdge(c, r, from, to);
+  if (from < loads.low) kEdge(c, r, from, loads.low);
+  int64_t low = loads.low, high = loads.high;
+  if (kEnds != kPlain) {
+    if (low < 0) low += WholeVectors(-low);
+    if (high > c.cells) high = low < c.cells ? low + (c.cells - low) / kVector * kVector : low;
     if (low > loads.high) low = high = loads.high;
-    if (loads.low < low) kBoxed(c, loads.low, low);
-    if (low < high) kPlain(c, low, high);
-    if (high < loads.high) kBoxed(c, high, loads.high);
+    if (loads.low < low) kEnds(c, r, loads.low, low);
   }
-  if (loads.high < to) kEdge(c, loads.high, to);
+  if (low < high) kPlain(c, r, low, high);
+  if (high < loads.high) kEnds(c, r, high, loads.high);
+  if (loads.high < to) kEdge(c, r, loads.high, to);
 }
