@@ -38,7 +38,7 @@ from .native.library import (
     numbers,
 )
 from .schedule import schedule
-from .source import c_source, commented_source, operations
+from .source import c_source, operations
 
 
 def compile_loop(graph: Graph, dtypes: tuple) -> str:
@@ -311,7 +311,7 @@ def write_source(folder: str | Path, graph: Graph, dtypes: tuple) -> Path:
     title = re.sub(r"[^A-Za-z0-9]+", "_", loop_title(graph)).strip("_")[:LONGEST_TITLE]
     path = Path(folder, f"{title}_{digest(c_source(graph, dtypes))[:8]}.cpp")
     listing = "".join(f"// {line}\n".replace("\\", "/") for line in graph_text(graph).splitlines())
-    text = commented_source(graph, dtypes)
+    text = c_source(graph, dtypes, comments=True)
     text += f"\n// The graph of this loop; * marks values that are kept for several cells.\n//\n{listing}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, durable=False) as new:  # ranks share a name

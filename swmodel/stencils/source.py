@@ -4,11 +4,11 @@
     int64_t kept_bytes(int64_t cells)    bytes of the rolling rows that are kept
 
 native/library.py describes RowCall. Each pass is written in two variants, of all its loops: "plain", and "edge", at the
-ends of arrays, where loads beyond them give 0. A pass that stores results has a third one, "ends", for vectors that
-begin before the first cell or end after the last one. A row of masks stands for each box of `inside` nodes, since a loop
-that tests boxes at both ends of a row would start three times. Values that do not vary along the row are computed before
-the loop over its cells. All passes are executed for one block of columns before the next one, so that kept rows stay in
-the nearest cache.
+ends of arrays, where loads beyond them give 0. The pass that stores the results has a third one, "ends", for vectors
+that begin before the first cell or end after the last one. The boxes of `inside` nodes are rows of masks: a loop that
+tested them at both ends of a row would start three times. Values that do not vary along the row are computed before the
+loop over its cells. All passes are executed for one block of columns before the next one, so that kept rows stay in the
+nearest cache.
 
 The compiler may reorder products with factors that do not vary along the row, and contract products and sums. So the
 last bits of a cell depend on its place in the row, but not on the number of threads.
@@ -45,25 +45,6 @@ CALLS = {"sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "sin": "sin
 FREE = ("load", "scalar", "constant", "inside", "stop_gradient", "convert_element_type")  # no arithmetic
 
 
-@functools.lru_cache(maxsize=256)
-def c_source(graph: Graph, dtypes: tuple) -> str:
-    """The C++ text of a Graph.
-
-    Args:
-        graph: a Graph.
-        dtypes: element types, (of sources, of results).
-
-    Raises:
-        Unsupported: for an operation or a type that loops do not have.
-    """
-    return _text(graph, dtypes, comments=False)
-
-
-def commented_source(graph: Graph, dtypes: tuple) -> str:
-    """The same text with a comment at the end of each statement: its field, or the line of Python it comes from."""
-    return _text(graph, dtypes, comments=True)
-
-
 def operations(graph: Graph) -> int:
     """Arithmetic operations for each cell, those that several cells share counted once."""
     plan = schedule(graph)
@@ -78,7 +59,18 @@ def _preamble():
     return Path(__file__).with_name("native").joinpath("row.h").read_text()
 
 
-def _text(graph, dtypes, comments):
+@functools.lru_cache(maxsize=256)
+def c_source(graph: Graph, dtypes: tuple, comments: bool = False) -> str:
+    """The C++ text of a Graph.
+
+    Args:
+        graph: a Graph.
+        dtypes: element types, (of sources, of results).
+        comments: whether statements end with a comment: their field, or the line of Python that they come from.
+
+    Raises:
+        Unsupported: for an operation or a type that loops do not have.
+    """
     plan = schedule(graph)
     memory = _Memory(graph, plan)
     passes = "".join(_pass_texts(graph, dtypes, plan, memory, k, comments) for k in range(len(plan.passes)))
@@ -89,13 +81,13 @@ def _text(graph, dtypes, comments):
         f"end == c.cells ? end + {p.right} : end + {p.ahead}, end == c.cells, columns{k});"
         for k, p in enumerate(plan.passes)
     )
-    columns = "\n".join(f"  const Range columns{k} = columns_of{k}(c);" for k in range(len(plan.passes)))
+    columns = "".join(f"  const Range columns{k} = columns_of{k}(c);\n" for k in range(len(plan.passes)))
     return (
-        f"{header()}\n{memory.constants}\n{_preamble()}{memory.rows()}{passes}"
-        f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * kBytes; }}\n'
+        f"{header()}\n{memory.constants()}\n{_preamble()}{memory.rows()}{passes}"
+        f'\nextern "C" int64_t kept_bytes(int64_t cells) {{ return Width(cells) * (kKept + 8 * (1 + kMasks)); }}\n'
         '\nextern "C" void row(const RowCall* call) {\n  const RowCall& c = *call;\n  const Rows r(c);\n'
         f"  if (c.since == {-plan.early}) {{\n    memset(c.kept + r.width * kKept, 0, r.width * 8);\n"
-        f"{memory.masks()}  }}\n{columns}\n"
+        f"{memory.fill()}  }}\n{columns}"
         f"  for (int64_t b = -c.lead, end; b < c.cells; b = end) {{\n"
         f"    end = c.cells - b < {2 * BLOCK} ? c.cells : b + {BLOCK};\n"
         f"{rounds}\n  }}\n}}\n"
@@ -111,13 +103,16 @@ class _Memory:
         left, right: elements of a row before and after the cells.
         place: {node: (first byte of its group, bytes of the group's row, first byte in such a row)}, for one element.
         bytes: of all kept rows, for one element. bias: makes the index of a row non-negative.
+        masks: (type, cells to the west and to the east that are masked) of each row of masks.
     """
 
     def __init__(self, graph, plan):
         self.plan = plan
         self.left = whole_vectors(max(p.left for p in plan.passes)) + VECTOR
         self.right = 2 * max(p.right for p in plan.passes) + VECTOR
-        self.place, self.bytes, self._bases, self._masks = {}, 0, {}, {}
+        boxes = ((BITS[_type(x.dtype)], *x.parameters[:2]) for x in graph.nodes if x.name == "inside" and x.axes == 2)
+        self.masks = list(dict.fromkeys(boxes))
+        self.place, self.bytes, self._addresses = {}, 0, {}
         for rows in sorted({kept.rows for kept in plan.kept.values()}):
             alike = [n for n, kept in plan.kept.items() if kept.rows == rows]
             sizes = [_size(graph.nodes[n].dtype) for n in alike]
@@ -132,37 +127,25 @@ class _Memory:
         rows, (first, step, within) = self.plan.kept[node].rows, self.place[node]
         index = (row + self.bias) % rows + rows * self.plan.early  # never negative with c.since
         name = f"row{rows}_{index}"
-        self._bases[name] = f"c.kept + width * ({first} + (c.since + {index}) % {rows} * {step})"
+        self._addresses[name] = f"c.kept + width * ({first} + (c.since + {index}) % {rows} * {step})"
         return f"(r.{name} + r.width * {within}) + kLeft + c.lead"
 
-    def mask(self, kind, box):
-        """The name of the row of masks of type `kind` for the columns of a box."""
-        return self._masks.setdefault((kind, *box[:2]), f"mask{len(self._masks)}")
-
-    @property
     def constants(self):
-        sizes = [_size(f"{kind.removesuffix('_t')}") for kind, *_ in self._masks]
-        starts = [self.bytes + 8 + sum(sizes[:k]) for k in range(len(sizes) + 1)]
-        self._bases |= {mask: f"c.kept + width * {start}" for mask, start in zip(self._masks.values(), starts)}
-        return (
-            f"constexpr int64_t kLeft = {self.left}, kRight = {self.right}, kKept = {self.bytes}, "
-            f"kBytes = {starts[-1]};\n"
-        )
+        sizes = {"kLeft": self.left, "kRight": self.right, "kKept": self.bytes, "kMasks": len(self.masks)}
+        return f"constexpr int64_t {', '.join(f'{name} = {size}' for name, size in sizes.items())};\n"
 
     def rows(self):
-        """The struct of the places of rows, which is made once for each call."""
-        members = "".join(f"  char* const {name} = {place};\n" for name, place in self._bases.items())
+        """The struct of the addresses in all `row`, computed once for each call."""
+        members = "".join(f"  char* const {name} = {address};\n" for name, address in self._addresses.items())
         return (
-            "\n// Where kept rows and masks begin.\nstruct Rows {\n  const RowCall& c;\n"
+            "\n// Where groups of kept rows begin.\nstruct Rows {\n  const RowCall& c;\n"
             f"  const int64_t width = Width(c);\n{members}  explicit Rows(const RowCall& call) : c(call) {{}}\n}};\n"
         )
 
-    def masks(self):
+    def fill(self):
         """The statements that fill the rows of masks."""
-        return "".join(
-            f"    Fill(({kind}*)r.{name} + kLeft + c.lead, c, {west}, {east});\n"
-            for (kind, west, east), name in self._masks.items()
-        )
+        masks = enumerate(self.masks)
+        return "".join(f"    Fill(Masks<{kind}>(c, {k}), c, {west}, {east});\n" for k, (kind, west, east) in masks)
 
 
 def _size(dtype):
@@ -225,8 +208,8 @@ def _before(graph, dtypes, writer):
         kind, comment = _type(graph.nodes[n].dtype), writer.comment(graph.nodes[n], f"row {j:+d} of ")
         pointers.append(f"{kind}* {_name('k', n, j)} = ({kind}*){writer.memory.row(n, j)};{comment}")
     for (kind, box, row), name in writer.masks.items():
-        place = f"{_rows_of(box, row)} ? ({kind}*)r.{writer.memory.mask(kind, box)} + kLeft + c.lead"
-        pointers.append(f"const {kind}* {name} = {place} : ({kind}*)Zeros(c);")
+        masks = f"Masks<{kind}>(c, {writer.memory.masks.index((kind, *box[:2]))})"
+        pointers.append(f"const {kind}* {name} = {_rows_of(box, row)} ? {masks} : (const {kind}*)Zeros(c);")
     pointers += [f"{MEMORY[dtypes[1][k]]}* out{k} = ({MEMORY[dtypes[1][k]]}*)c.out[{k}];" for k in writer.loop.results]
     return "\n".join(f"  {text}" for text in (*pointers, *writer.before))
 
@@ -344,7 +327,7 @@ class _Writer:
         if node.axes < 2:
             return f"{_rows_of(node.parameters, row)} ? {argument} : 0"
         kind = _type(node.dtype)
-        key = BITS.get(kind, kind), node.parameters, row
+        key = BITS[kind], node.parameters, row
         mask = self.masks.setdefault(key, f"m{len(self.masks)}")
         return f"Masked<{key[0]}, {kind}>({argument}, {mask}[i + ({column})])"
 

@@ -17,7 +17,7 @@ from swmodel.stencils.derivatives import tangent, transpose
 from swmodel.stencils.expressions import Layout, Source, stored
 from swmodel.stencils.graph import trace_graph
 from swmodel.stencils.native import library
-from swmodel.stencils.source import c_source, commented_source
+from swmodel.stencils.source import c_source
 from swmodel.stencils.stencil import run
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
@@ -73,7 +73,7 @@ def test_python_and_cpp_agree_on_every_record_of_the_interface(tmp_path):
 
 
 def test_a_statement_names_its_field_or_its_line_of_python():
-    text = commented_source(graph(), TYPES)
+    text = c_source(graph(), TYPES, comments=True)
     commented = [
         line for line in text.splitlines() if line.lstrip().startswith(("const double t", "double* k", "out0"))
     ]
@@ -86,7 +86,7 @@ def test_a_statement_names_its_field_or_its_line_of_python():
 
 
 def test_comments_change_nothing_and_no_line_number():
-    plain, commented = c_source(graph(), TYPES).splitlines(), commented_source(graph(), TYPES).splitlines()
+    plain, commented = c_source(graph(), TYPES).splitlines(), c_source(graph(), TYPES, comments=True).splitlines()
     assert len(plain) == len(commented)
     assert all(
         long.startswith(short) and long[len(short) :][:4] in ("", "  //") for short, long in zip(plain, commented)

@@ -1,5 +1,6 @@
-// Definitions that all generated loops (source.py) share. The text of library.py and the constants kLeft, kRight, kKept
-// and kBytes come before them. What loops call is declared here, because a compiler takes longer to read <math.h> than a small loop.
+// Definitions that all generated loops (source.py) share. The text of library.py and the constants kLeft, kRight, kKept and
+// kMasks come before them. What loops call is declared here, because a compiler takes longer to read <math.h> than a small
+// loop.
 extern "C" {
 double sqrt(double), exp(double), log(double), tanh(double), sin(double), cos(double), floor(double), fabs(double);
 float sqrtf(float), expf(float), logf(float), tanhf(float), sinf(float), cosf(float), floorf(float), fabsf(float);
@@ -81,7 +82,13 @@ static inline bool Has(const RowCall& c, int64_t source, int64_t row) {
 }
 static inline const void* Zeros(const RowCall& c) { return c.kept + Width(c) * kKept + (kLeft + c.lead) * 8; }
 
-// Fills a row of masks: all bits in columns of a box, else 0. `masks` is the element of the first cell.
+// The element of a row of masks that belongs to the first cell.
+template <typename Bits>
+static inline Bits* Masks(const RowCall& c, int64_t k) {
+  return (Bits*)(c.kept + Width(c) * (kKept + 8 * (1 + k))) + kLeft + c.lead;
+}
+
+// Sets a row of masks: all bits in the columns of a box, else 0.
 template <typename Bits>
 static inline void Fill(Bits* masks, const RowCall& c, int64_t west, int64_t east) {
   for (int64_t i = -kLeft - c.lead; i < Width(c) - kLeft - c.lead; ++i) masks[i] = -(Bits)(i >= west && i < c.cells - east);
