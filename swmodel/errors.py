@@ -55,16 +55,6 @@ class SwmodelError(Exception):
 
 
 @contextlib.contextmanager
-def of_part(name: str) -> Iterator[None]:
-    """Errors that are raised inside are those of the part of a model with this name, as "boundary.0"."""
-    try:
-        yield
-    except SwmodelError as error:
-        error.part = error.part or name
-        raise
-
-
-@contextlib.contextmanager
 def logged_once(logged: set[str]) -> Iterator[None]:
     """Leave out the messages that were `logged` before, such as those of another member."""
 

@@ -18,8 +18,7 @@ from swmodel.nests.steps import FamilyLoop
 from swmodel.performance.timing import SPACING, STEPPERS, TIME_STEP, Program, basin, stepper_named
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
-from swmodel.stepping.loop import pack_state, step_loop
-from swmodel.stepping.members import Members, first_member
+from swmodel.stepping.loop import Members, first_member, pack_state, step_loop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cases import TERMS, beach  # noqa: E402

@@ -19,7 +19,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
+
+import jax
 
 from ..config import Draft, Experiment, Override, read
 from ..config.assembly import Assembly, coarsened, model_of
@@ -32,9 +34,9 @@ from ..parallel import SerialCommunicator
 from ..parallel.decomposition import Decomposition
 from ..runtime import launch, memory
 from ..runtime.paths import make_folder
-from ..stencils.compiled import graph_text, write_source
+from ..stencils.compiled import cost, graph_text, loop_title, loops_in, reads, types_of, write_source
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import loops_of_adjoint, loops_of_steps
+from ..stepping.loop import integrate, on_tiles, step_loop
 from ..units import duration
 from . import facts, starting
 from .options import Speed
@@ -82,9 +84,7 @@ def explain_experiment(
     ]
     print(facts.table(lines))
     if engine == "fused":
-        loops, steps = loops_of_steps(
-            cast(System, simulation._dynamics()), simulation.stepper, (state, simulation.history)
-        )
+        loops, steps = loops_of_steps(simulation._dynamics(), simulation.stepper, (state, simulation.history))
         cells = model.grid.nx * model.grid.ny * (model.members or 1)
         _print_loops(_counted(loops), steps, source, graph)
         print(_total("a step", loops, steps, cells, bandwidth))
@@ -92,6 +92,72 @@ def explain_experiment(
             back = loops_of_adjoint(model.dynamics(simulation.stepper, 0, steps), simulation.stepper, state, steps)
             _print_loops(_counted(back), steps, source, graph, len(_counted(loops)) + 1)
             print(_total("the adjoint of a step", back, steps, cells, bandwidth))
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """One fused loop of a time step.
+
+    Attributes:
+        graph: the Graph of its operations.
+        dtypes: element types, (of the arrays that it reads, of its results).
+        over: for each result the name of the array that it overwrites, or None.
+        margin: the number of cells around the tile that it computes, too.
+    """
+
+    graph: Any
+    dtypes: tuple
+    over: tuple
+    margin: int
+
+
+@on_tiles
+def _steps(dynamics, stepper, start):
+    loop = step_loop(dynamics, stepper)
+    return loop.steps(loop.pack_state(*start), 0, loop.period)[0]
+
+
+def loops_of_steps(dynamics: Any, stepper: TimeStepper, start: tuple[State, Any]) -> tuple[list[Loop], int]:
+    """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
+
+    The number of steps is that after which buffers are back in their first roles. The loops are found by tracing;
+    nothing is compiled or run. Collective.
+
+    Args:
+        dynamics: a System, or the Members of an ensemble, as programs take them.
+        stepper: a TimeStepper, likewise.
+        start: (state, history).
+    """
+    closed, period = jax.make_jaxpr(_steps)(dynamics, stepper, start), []
+    one = getattr(dynamics, "dynamics", dynamics)
+    jax.eval_shape(
+        one.communicator.spmd(lambda d, s: period.append(step_loop(d, s, prepared=False).period)), one, stepper
+    )
+    return [_loop(equation) for equation in loops_in(closed.jaxpr)], period[0]
+
+
+def loops_of_adjoint(dynamics: System, stepper: TimeStepper, state: State, steps: int) -> list[Loop]:
+    """The fused loops with which the adjoint of some steps from a State goes back through them, in their order.
+
+    They compute what they need of the steps again, from the states before them. Collective.
+    """
+
+    def end(state):
+        return integrate(dynamics, stepper, state, steps)[0]
+
+    def gradient(state):
+        final, back = jax.vjp(end, state)
+        return back(final)
+
+    forward, both = (loops_in(jax.make_jaxpr(program)(state).jaxpr) for program in (end, gradient))
+    return [_loop(equation) for equation in list(both)[len(list(forward)) :]]
+
+
+def _loop(equation):
+    graph = equation.params["graph"]
+    names = {k: access.name for k, access in zip(graph.reads(), reads(graph))}
+    over = tuple(None if k is None else names.get(k, "another array") for k in equation.params["aliases"])
+    return Loop(graph, types_of(equation), over, equation.params["margin"])
 
 
 def _counted(loops):
@@ -108,7 +174,7 @@ def _print_loops(counted, steps, source, graph, first=1):
         make_folder(source)
     for number, (loop, count) in enumerate(counted, first):
         often = f"{count / steps:g} times a step" if count != steps else "once a step"
-        print(f"\nloop {number}, {often}: {loop.title}")
+        print(f"\nloop {number}, {often}: {loop_title(loop.graph)}")
         print(facts.table(_lines(loop)))
         if source is not None:
             print(f"source: {write_source(source, loop.graph, loop.dtypes)}")
@@ -118,13 +184,17 @@ def _print_loops(counted, steps, source, graph, first=1):
 
 def _lines(loop):
     """(label, text) lines about one loop."""
-    fields = [_access(access) for access in loop.reads]
-    over = [f"{name}, over {old}" if old else name for name, old in zip(loop.title.split(", "), loop.over)]
-    cost, margin = loop.cost, f"{loop.margin} cells around the tile, too" if loop.margin else "the tile's cells"
+    fields = [_access(access) for access in reads(loop.graph)]
+    results = loop_title(loop.graph).split(", ")
+    over = [f"{name}, over {old}" if old else name for name, old in zip(results, loop.over)]
+    each, margin = (
+        cost(loop.graph, loop.dtypes),
+        f"{loop.margin} cells around the tile, too" if loop.margin else "the tile's cells",
+    )
     return [
         ("reads", "\n".join(fields)),
         ("writes", "\n".join(over)),
-        ("computes", f"{margin}: {cost.operations} operations and {cost.bytes} bytes a cell"),
+        ("computes", f"{margin}: {each.operations} operations and {each.bytes} bytes a cell"),
     ]
 
 
@@ -139,8 +209,8 @@ def _total(what, loops, steps, cells, bandwidth):
     """The operations and bytes of a whole step, or its adjoint, and its least time at the memory's bandwidth."""
     from ..performance.prediction import triad_bandwidth
 
-    operations = sum(loop.cost.operations for loop in loops) / steps
-    moved = sum(loop.cost.bytes for loop in loops) / steps
+    costs = [cost(loop.graph, loop.dtypes) for loop in loops]
+    operations, moved = sum(each.operations for each in costs) / steps, sum(each.bytes for each in costs) / steps
     source = "as given" if bandwidth is not None else "measured here by a triad"
     rate = triad_bandwidth() if bandwidth is None else bandwidth
     return (

@@ -102,18 +102,17 @@ class Formula:
     def _one(self, value):
         if isinstance(value, Expression):
             return value
-        try:
+        if not isinstance(value, str):
             return self.rule.read(value)
-        except QuantityError:
-            if not isinstance(value, str):
-                raise
-            wrong_quantity = re.fullmatch(r"\s*[+-]?[\d.].*", value) and not re.search(r"[()]|\*(?!\*)", value)
+        is_amount = re.fullmatch(r"\s*[+-]?[\d.].*", value) and not re.search(r"[()]|\*(?!\*)", value)
+        probable, other = (self.rule.read, Expression) if is_amount else (Expression, self.rule.read)
+        try:
+            return probable(value)
+        except (QuantityError, ExpressionError) as error:
             try:
-                return Expression(value)
-            except ExpressionError:
-                if not wrong_quantity:
-                    raise
-            raise
+                return other(value)
+            except (QuantityError, ExpressionError):
+                raise error from None
 
 
 FormulaInMetres = Annotated[float | Expression, Formula(rules.Number(units="m"))]

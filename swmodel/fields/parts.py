@@ -12,6 +12,7 @@ experiment files, the names and units of controls, and the halos of compiled pro
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -26,13 +27,23 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 
-from ..errors import ConfigError
+from ..errors import ConfigError, SwmodelError
 from ..runtime.packages import is_shipped
 from .methods import Result, name_mistakes
 from .parameters import Number, check_fields, declared, parameter
 from .state import is_pytree, pytree, static
 
 T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def of_part(name: str) -> Iterator[None]:
+    """Errors that are raised inside are those of the part of a model with this name, as "boundary.0"."""
+    try:
+        yield
+    except SwmodelError as error:
+        error.part = error.part or name
+        raise
 
 
 class Named:

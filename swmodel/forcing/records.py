@@ -19,8 +19,9 @@ import numpy as np
 
 from ..dynamics.domain import Domain
 from ..dynamics.terms import Series
-from ..errors import ConfigError, DataError, of_part
+from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, Part, check_arguments
+from ..fields.parts import of_part
 from ..grids.grid import Grid
 from ..grids.regrid import Records
 from ..grids.windows import GridValues, LazyRecords, TileRecords, blocks_of, grid_values

@@ -27,6 +27,7 @@ with the speed of sound c. `sound_speed` replaces the depth with it.
 import copy
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -148,14 +149,16 @@ class SeaFloor:
         tiles = [communicator.decomposition(self.grid.shape).tile(rank) for rank in communicator.ranks]
         self._raw.ensure_capacity(4 * len(tiles))
         floor = copy.copy(self)
-        wet = sum(int(self.wet.block(*tile.slices).sum()) for tile in tiles)
-        if not communicator.agree(wet > 0) and self._nowhere is not None:
+        wet = [np.count_nonzero(self.wet.block(*tile.slices)) for tile in tiles]
+        if not communicator.agree(sum(wet) > 0) and self._nowhere is not None:
             self._nowhere()
-        lakes = survey(self.wet, self._as_given, self.grid, communicator, self.fill_lakes)
-        floor.report = (*self.notes, *lakes.report)
-        if lakes.lakes.size:
-            floor.wet = without(self.wet, lakes.lakes)
-            floor.depth = self._clipped(floor.wet)
+        floor.report = self.notes
+        if communicator.agree(wet != [math.prod(tile.shape) for tile in tiles]):  # else there are no lakes or straits
+            lakes = survey(self.wet, self._as_given, self.grid, communicator, self.fill_lakes)
+            floor.report += lakes.report
+            if lakes.lakes.size:
+                floor.wet = without(self.wet, lakes.lakes)
+                floor.depth = self._clipped(floor.wet)
         floor.fill_lakes, floor.is_surveyed = False, True
         floor.report += tuple(floor._counted(tiles, communicator))
         self._survey = communicator, floor

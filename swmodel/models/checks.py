@@ -13,9 +13,9 @@ from ..dynamics.layers import Layers
 from ..dynamics.system import declared_fields
 from ..dynamics.tracers import Tracer
 from ..dynamics.transported import Transported
-from ..errors import ConfigError, of_part
+from ..errors import ConfigError
 from ..fields.parameters import Number, Part, Precision, in_utc
-from ..fields.parts import check_layer
+from ..fields.parts import check_layer, of_part
 from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable, layer_of
 from ..forcing import records

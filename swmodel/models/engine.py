@@ -21,8 +21,7 @@ from ..stencils.native import why_not
 from ..stencils.native.library import CompileError
 from ..stepping.explicit import TimeStepper
 from ..stepping.fused import FusedStepLoop, NotCompiled
-from ..stepping.loop import engine_of, warn_of_arrays
-from ..stepping.members import Members
+from ..stepping.loop import Members, engine_of, warn_of_arrays
 from ..stepping.steps import ArrayStepLoop, StepLoop, one_step
 
 if TYPE_CHECKING:

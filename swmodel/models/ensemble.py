@@ -2,7 +2,7 @@
 
 An Ensemble takes a model's place in a Simulation, which then steps all members at once and writes them to the same
 files, along a dimension `member`. Members share the grid, the coasts, the time stepper and the terms of the equations.
-The values of numbers and arrays may differ. stepping/members.py describes how they are computed together.
+The values of numbers and arrays may differ. stepping/loop.py describes how they are computed together.
 """
 
 import math
@@ -24,7 +24,7 @@ from ..grids.windows import TileRecords
 from ..parallel.communicator import Communicator
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
+from ..stepping.loop import FIELD, NUMBER, SAME, Members, stacked
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .parts import named_series
 from .shallow_water import ShallowWater

@@ -16,9 +16,9 @@ from jax.typing import DTypeLike
 from ..dynamics.clock import Coverage
 from ..dynamics.domain import Domain, Model
 from ..dynamics.terms import Series, TiledPart, Window
-from ..errors import ConfigError, of_part
+from ..errors import ConfigError
 from ..fields.parameters import in_utc
-from ..fields.parts import values_of
+from ..fields.parts import of_part, values_of
 from ..forcing import records
 from ..forcing.constituents import middle_latitude
 from ..forcing.tides import Harmonics

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..dynamics.domain import Domain
 from ..dynamics.layer import DEFAULT as DEFAULT_FORM
-from ..errors import ConfigError, SwmodelError, of_part
+from ..errors import ConfigError, SwmodelError
 from ..fields.parameters import Number, Part, check_arguments
+from ..fields.parts import of_part
 from ..fields.state import State, replaced
 from ..grids.grid import Grid
 from ..grids.topography import topography

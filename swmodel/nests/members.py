@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..fields.state import State
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
-from ..stepping.members import FIELD, stacked
+from ..stepping.loop import FIELD, stacked
 from .border import Border
 from .family import Family
 from .start import state_from_outer

@@ -23,8 +23,7 @@ from ..fields.state import State, pytree, replace, static
 from ..grids.geometry import TileGeometry
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import is_native, step_loop
-from ..stepping.members import SAME, Members
+from ..stepping.loop import SAME, Members, is_native, step_loop
 from ..stepping.steps import Carry, Monitor, StepLoop, Tree, no_monitor, scan_steps, without_invariants
 from .border import Border, OuterValues
 

@@ -28,7 +28,7 @@ from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..runtime.signals import LOCK
 from ..stepping.explicit import TimeStepper
-from ..stepping.members import Members
+from ..stepping.loop import Members
 from ..stepping.steps import Carry, History
 from . import Claim
 from .metadata import Attribute, members_of

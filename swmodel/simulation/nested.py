@@ -16,8 +16,9 @@ from typing import Any
 
 import jax
 
-from ..errors import ConfigError, DataError, of_part
+from ..errors import ConfigError, DataError
 from ..fields.parameters import Part, check_arguments, in_utc
+from ..fields.parts import of_part
 from ..fields.state import State
 from ..models.checks import check_calendars
 from ..models.parts import check_origins, first_date
@@ -32,7 +33,7 @@ from ..output.running import RestartOutput, last_time, remove_replaced, restore_
 from ..runtime.compilation import jit
 from ..runtime.paths import remove
 from ..stepping.explicit import TimeStepper
-from ..stepping.members import Members, per_member
+from ..stepping.loop import Members, per_member
 from .driver import Driver
 from .outputs import SECONDS, STEPS
 from .program import Carry, in_parts

@@ -25,8 +25,7 @@ from ..output.running import Run
 from ..output.schedule import Output
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import engine_of, pack_state, unpack_state
-from ..stepping.members import Members
+from ..stepping.loop import Members, engine_of, pack_state, unpack_state
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History, start_history
 from ..units import duration

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..dynamics.domain import Domain
 from ..dynamics.terms import Series
-from ..errors import of_part
+from ..fields.parts import of_part
 from ..grids.grid import Grid
 from ..grids.windows import GridRecords, LazyRecords, grid_values
 from ..runtime import cache, memory

@@ -1,16 +1,18 @@
-"""The step loop of a run, the run inside one compiled program that JAX differentiates, and the fused loops of a step.
+"""The step loop of a run, the run inside one compiled program that JAX differentiates, and many members in one program.
 
 `step_loop` chooses the StepLoop of a run. `integrate` is a function of model, time step and state that JAX
-differentiates in both modes. `loops_of_steps` and `loops_of_adjoint` find fused loops by tracing, without compiling or
-running anything.
+differentiates in both modes.
+
+What differs between the members of an ensemble has one more axis, in front, over which JAX's vmap maps. A tile's arrays
+of shape (ny, nx) become (members, ny, nx), with any communicator; one message carries all members. Values that are the
+same in all members are stored, and computed, once.
 """
 
-import dataclasses
 import functools
 import itertools
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
@@ -22,13 +24,12 @@ from ..dynamics.clock import Time
 from ..dynamics.terms import holds_windows
 from ..fields.field import Count
 from ..fields.parameters import Number, Part, check_arguments
-from ..fields.state import State, remembered, replace
+from ..fields.state import State, pytree, remembered, replace, static
+from ..parallel.communicator import Communicator
 from ..runtime.compilation import jit
-from ..stencils.compiled import Access, Cost, cost, loop_title, loops_in, reads, types_of
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError
 from .fused import POLE, NotCompiled
-from .members import Members, first_member, per_member
 from .steps import ArrayStepLoop, Carry, History, StepLoop, scan_steps
 
 if TYPE_CHECKING:
@@ -274,95 +275,77 @@ def _grouped(parts):
     return [(length, [number for _, number in group]) for length, group in groups]
 
 
-@dataclasses.dataclass(frozen=True)
-class Loop:
-    """One fused loop of a time step.
+# -- the members of an ensemble ---------------------------------------------------------------------------------------
+
+
+SAME, FIELD, NUMBER = 0, 1, 2
+
+
+@pytree
+class Members:
+    """The System of all members.
 
     Attributes:
-        graph: the Graph of its operations.
-        dtypes: element types, (of the arrays that it reads, of its results).
-        over: for each result the name of the array that it overwrites, or None.
-        margin: the number of cells around the tile that it computes, too.
-        members: the number of ensemble members that one call computes.
+        dynamics: a System, in which leaves that differ have the members in front.
+        kinds: of its leaves: SAME in all members, a FIELD of each, or a NUMBER of each, in an array (members, 1).
     """
 
-    graph: Any
-    dtypes: tuple
-    over: tuple
-    margin: int
-    members: int
+    dynamics: Any
+    kinds: tuple = static()
 
     @property
-    def title(self) -> str:
-        """The names of its results."""
-        return loop_title(self.graph)
-
-    @property
-    def reads(self) -> list[Access]:
-        """The arrays that it reads."""
-        return reads(self.graph)
-
-    @property
-    def cost(self) -> Cost:
-        """Operations and bytes for each cell."""
-        return cost(self.graph, self.dtypes)
+    def communicator(self) -> Communicator:
+        return self.dynamics.communicator
 
 
-@on_tiles
-def _steps(dynamics, stepper, start):
-    loop = step_loop(dynamics, stepper)
-    return loop.steps(loop.pack_state(*start), 0, loop.period)[0]
+def stacked(communicator: Communicator, trees: Sequence[T], kinds: Sequence[int]) -> T:
+    """One pytree of many of the same structure, with leaves of a kind other than SAME stacked along a first axis.
+
+    Numbers become arrays (members, 1), because a vector (members,) could be mistaken for one along a tile.
+    """
+    leaves = [jax.tree.leaves(tree) for tree in trees]
+    differ = [k for k, kind in enumerate(kinds) if kind != SAME]
+    columns = [[jnp.asarray(member[k]) for member in leaves] for k in differ]
+    new = dict(zip(differ, _joined(communicator, tuple(kinds[k] for k in differ), columns)))
+    return jax.tree.unflatten(jax.tree.structure(trees[0]), [new.get(k, x) for k, x in enumerate(leaves[0])])
 
 
-def loops_of_steps(dynamics: "System", stepper: "TimeStepper", start: tuple[State, History]) -> tuple[list[Loop], int]:
-    """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
+@functools.partial(jit, static_argnums=(0, 1))
+def _joined(communicator, kinds, columns):
+    def join(columns):
+        whole = [jnp.stack(column) for column in columns]
+        return [x[:, None] if kind == NUMBER else x for kind, x in zip(kinds, whole)]
 
-    The number of steps is that after which buffers are back in their first roles. Collective.
+    return communicator.spmd(join)(columns) if columns else []
+
+
+def first_member(members: Members) -> "System":
+    """Shapes of the System of one member, for traces that need no values."""
+    leaves, structure = jax.tree.flatten(members.dynamics)
+    first = {SAME: lambda x: x, FIELD: lambda x: x[0], NUMBER: lambda x: x[0, 0]}
+
+    def cut(leaves):
+        return [first[kind](x) for x, kind in zip(leaves, members.kinds)]
+
+    return jax.tree.unflatten(structure, jax.eval_shape(members.communicator.spmd(cut), leaves))
+
+
+def per_member(function: Callable, at: int) -> Callable:
+    """`function(dynamics, *arguments)` with Members for its dynamics.
 
     Args:
-        dynamics: a System, or the Members of an ensemble, as programs take them.
-        stepper: a TimeStepper, likewise.
-        start: (state, history).
-    """
-    closed, period = jax.make_jaxpr(_steps)(dynamics, stepper, start), []
-    one = getattr(dynamics, "dynamics", dynamics)
-    jax.eval_shape(
-        one.communicator.spmd(lambda d, s: period.append(step_loop(d, s, prepared=False).period)), one, stepper
-    )
-    return [_loop(equation) for equation in loops_in(closed.jaxpr)], period[0]
-
-
-def loops_of_adjoint(dynamics: "System", stepper: "TimeStepper", state: State, steps: int) -> list[Loop]:
-    """The fused loops with which the adjoint of some steps goes back through them, in the order of their execution.
-
-    They compute what they need of the steps again, from the states before them. Collective.
-
-    Args:
-        dynamics: a System, as programs take it.
-        stepper: a TimeStepper, likewise.
-        state: the State at the beginning.
-        steps: their number.
+        function: of one System and arrays of one member.
+        at: the number of the argument after the dynamics that holds all members. Its arrays have the members as first
+            axis, and its numbers belong to all of them. The same holds for the results.
     """
 
-    def end(state):
-        return integrate(dynamics, stepper, state, steps)[0]
+    def of_all(dynamics, *arguments):
+        leaves, structure = jax.tree.flatten(dynamics.dynamics)
+        leaves = [x[:, 0] if kind == NUMBER else x for x, kind in zip(leaves, dynamics.kinds)]
+        axes = jax.tree.unflatten(structure, [None if kind == SAME else 0 for kind in dynamics.kinds])
+        held = [None] * len(arguments)
+        held[at] = jax.tree.map(lambda x: 0 if jnp.ndim(x) else None, arguments[at])
+        results = jax.vmap(function, in_axes=(axes, *held))(jax.tree.unflatten(structure, leaves), *arguments)
+        return jax.tree.map(lambda x: x[0] if x.ndim == 1 else x, results)
 
-    def gradient(state):
-        final, back = jax.vjp(end, state)
-        return back(final)
-
-    forward, both = (loops_in(jax.make_jaxpr(program)(state).jaxpr) for program in (end, gradient))
-    return [_loop(equation) for equation in list(both)[len(list(forward)) :]]
-
-
-def _loop(equation):
-    parameters = equation.params
-    graph, layout = parameters["graph"], parameters["layout"]
-    names = {k: access.name for k, access in zip(graph.reads(), reads(graph))}
-    return Loop(
-        graph,
-        types_of(equation),
-        tuple(None if k is None else names.get(k, "another array") for k in parameters["aliases"]),
-        parameters["margin"],
-        layout.members or 1,
-    )
+    return of_all

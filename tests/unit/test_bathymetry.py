@@ -404,3 +404,10 @@ def test_etopo5_holds_the_volume_of_the_ocean():
     result = onto_grid(ETOPO5["global_15min"], grid, fill_lakes=True)
     volume = (result.depth * grid.area_h).sum()
     assert volume == pytest.approx(1.335e18, rel=0.01)  # Charette & Smith (2010), doi:10.5670/oceanog.2010.51
+
+
+def test_a_grid_without_land_is_not_searched_for_lakes(monkeypatch):
+    monkeypatch.setattr("swmodel.grids.bathymetry.survey", None)
+    assert from_depth(100.0, PLANE).wet.all()
+    with pytest.raises(TypeError):
+        from_depth(lambda x, y: np.where(x < 1e3, -1.0, 100.0) + 0.0 * y, PLANE)

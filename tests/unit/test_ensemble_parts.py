@@ -13,8 +13,7 @@ from swmodel.config.sections import Section
 from swmodel.dynamics.terms import Series, Window
 from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
-from swmodel.stepping.loop import engine_of
-from swmodel.stepping.members import SAME, per_member
+from swmodel.stepping.loop import SAME, engine_of, per_member
 from swmodel.stepping.steps import ArrayStepLoop
 from tests.faults import basins, draws
 

@@ -6,7 +6,8 @@ import netCDF4
 import numpy as np
 import pytest
 
-from swmodel.errors import ConfigError, DataError, of_part
+from swmodel.errors import ConfigError, DataError
+from swmodel.fields.parts import of_part
 from tests.gridded import write_axes
 from tests.selection import later
 

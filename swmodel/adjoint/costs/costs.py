@@ -19,7 +19,7 @@ import numpy as np
 
 from ...defaults import WATER_DENSITY
 from ...errors import ConfigError
-from ...fields.parameters import COORDINATES, POINT, Pair, Places, Text, declared, parameter
+from ...fields.parameters import COORDINATES, POINT, Number, Pair, Places, Text, declared, parameter
 from ...fields.parts import name_of, which_layer
 from ...fields.state import static
 from ...grids.windows import GridValues, Stored
@@ -42,30 +42,17 @@ __all__ = [
 ]
 
 
-def of_gauges() -> Any:
-    """The declaration of `places`, {name: (x, y)} in the grid's coordinates; files name gauges."""
-    return declared(Places(), doc="{name: (x, y)} of the gauges")
-
-
-def of_time() -> Any:
-    """The declaration of a time [s] of a TimedCost."""
-    doc = "time since the start; the end of the run unless given"
-    return parameter(None, "s", above=0.0, default=None, optional=True, doc=doc)
-
-
-def of_window(doc: str = "(first, last) of a mean over time, in place of `time`") -> Any:
-    """The declaration of a window in time (first, last) [s]."""
-    return declared(Pair("s", "(first, last)", optional=True, ascending=True), default=None, doc=doc)
-
-
-def of_box(axis: str) -> Any:
-    """The declaration of a range (low, high) along x or y; a box holds the cells with centres in its ranges."""
-    doc = f"(low, high) of the box along {axis}; from end to end unless given"
-    return declared(Pair(COORDINATES, optional=True), default=None, doc=doc)
+OF_GAUGES = "{name: (x, y)} of the gauges"
+TIME = Number(units="s", above=0.0, optional=True, doc="time since the start; the end of the run unless given")
+WINDOW = Pair("s", "(first, last)", optional=True, ascending=True)
+OF_MEAN = "(first, last) of a mean over time, in place of `time`"
+OF_MAXIMUM = "(first, last) of the maximum; all steps unless given"
+BOX = Pair(COORDINATES, optional=True)
+OF_BOX = "(low, high) of the box along {}; from end to end unless given"
 
 
 class OfRun(Cost):
-    """A cost of what is read along a run; subclasses may declare `places = of_gauges()` and `window = of_window()`.
+    """A cost of what is read along a run; subclasses may have `places` and a `window`.
 
     Attributes:
         observed: the name of the parameter {name: observations that have a `place`}, if there is one.
@@ -87,7 +74,7 @@ class OfRun(Cost):
 class TimedCost(OfRun):
     """A cost that sums up a reader's numbers at a time, in the mean over a window, or at the end of the run.
 
-    Subclasses declare `time = of_time()` and `window = of_window()`.
+    Subclasses declare `time` and `window`.
     """
 
     exclusive: ClassVar = (("time", "window"),)
@@ -131,9 +118,9 @@ class GaugeElevation(TimedCost):
         window: (first, last) [s], instead of `time`.
     """
 
-    places: dict = of_gauges()
-    time: float | None = of_time()
-    window: tuple[float, float] | None = of_window()
+    places: dict = declared(Places(), doc=OF_GAUGES)
+    time: float | None = declared(TIME, default=None)
+    window: tuple[float, float] | None = declared(WINDOW, default=None, doc=OF_MEAN)
 
     units = "m"
 
@@ -156,8 +143,8 @@ class GaugeMaximum(OfRun):
         power: p, 2 or more.
     """
 
-    places: dict = of_gauges()
-    window: tuple[float, float] | None = of_window("(first, last) of the maximum; all steps unless given")
+    places: dict = declared(Places(), doc=OF_GAUGES)
+    window: tuple[float, float] | None = declared(WINDOW, default=None, doc=OF_MAXIMUM)
     power: float = parameter(minimum=2.0, default=16.0, static=True, doc="p: the larger, the closer to the maximum")
 
     units = "m"
@@ -188,8 +175,8 @@ class SectionTransport(TimedCost):
     end: tuple[float, float] = declared(
         POINT, doc="(x, y) where the section ends, with the same x or the same y as its start"
     )
-    time: float | None = of_time()
-    window: tuple[float, float] | None = of_window()
+    time: float | None = declared(TIME, default=None)
+    window: tuple[float, float] | None = declared(WINDOW, default=None, doc=OF_MEAN)
     layer: int | None = which_layer(verb="reads")
 
     units = "m3 s-1"
@@ -216,10 +203,10 @@ class BoxEnergy(TimedCost):
         density: density of the water [kg m-3].
     """
 
-    x: tuple[float, float] | None = of_box("x")
-    y: tuple[float, float] | None = of_box("y")
-    time: float | None = of_time()
-    window: tuple[float, float] | None = of_window()
+    x: tuple[float, float] | None = declared(BOX, default=None, doc=OF_BOX.format("x"))
+    y: tuple[float, float] | None = declared(BOX, default=None, doc=OF_BOX.format("y"))
+    time: float | None = declared(TIME, default=None)
+    window: tuple[float, float] | None = declared(WINDOW, default=None, doc=OF_MEAN)
     density: float = parameter(
         None, "kg m-3", above=0.0, default=WATER_DENSITY, static=True, doc="density of the water"
     )
@@ -237,10 +224,6 @@ class TracerName(Text):
     """The rule of a parameter that names a tracer of the model."""
 
 
-def _of_tracer():
-    return declared(TracerName(), static=True, doc="name of the tracer")
-
-
 class GaugeConcentration(TimedCost):
     """J = sum over gauges of a tracer's concentration c(t), or of its mean over a window, in the units of the tracer.
 
@@ -249,10 +232,10 @@ class GaugeConcentration(TimedCost):
         places, time, window: as for GaugeElevation, between whose cells and steps c is interpolated likewise.
     """
 
-    tracer: str = _of_tracer()
-    places: dict = of_gauges()
-    time: float | None = of_time()
-    window: tuple[float, float] | None = of_window()
+    tracer: str = declared(TracerName(), static=True, doc="name of the tracer")
+    places: dict = declared(Places(), doc=OF_GAUGES)
+    time: float | None = declared(TIME, default=None)
+    window: tuple[float, float] | None = declared(WINDOW, default=None, doc=OF_MEAN)
 
     units = "units of the tracer"
 
@@ -275,11 +258,11 @@ class BoxContent(TimedCost):
         time, window: as for GaugeElevation.
     """
 
-    tracer: str = _of_tracer()
-    x: tuple[float, float] | None = of_box("x")
-    y: tuple[float, float] | None = of_box("y")
-    time: float | None = of_time()
-    window: tuple[float, float] | None = of_window()
+    tracer: str = declared(TracerName(), static=True, doc="name of the tracer")
+    x: tuple[float, float] | None = declared(BOX, default=None, doc=OF_BOX.format("x"))
+    y: tuple[float, float] | None = declared(BOX, default=None, doc=OF_BOX.format("y"))
+    time: float | None = declared(TIME, default=None)
+    window: tuple[float, float] | None = declared(WINDOW, default=None, doc=OF_MEAN)
 
     units = "m3 x units of the tracer"
 

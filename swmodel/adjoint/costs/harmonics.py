@@ -27,7 +27,7 @@ from ...models.parts import nodal_latitude
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...output.products.means import fit_basis, why_not_separable
-from .costs import OfRun, of_window
+from .costs import WINDOW, OfRun
 from .readers import GaugeReader, everywhere, outermost
 from .records import DictOf, Observation
 from .tile_costs import SquaresOfSums, TileCost
@@ -91,7 +91,9 @@ class HarmonicMisfit(OfRun):
     constants: dict[str, HarmonicConstants] = declared(
         DictOf(HarmonicConstants, "harmonic constants", EXAMPLE, may_be_empty=True), doc="{name: HarmonicConstants}"
     )
-    window: tuple[float, float] | None = of_window("(first, last) of the fit; all steps unless given")
+    window: tuple[float, float] | None = declared(
+        WINDOW, default=None, doc="(first, last) of the fit; all steps unless given"
+    )
     start: datetime.datetime | None = declared(Moment(), default=None, doc="date of step 0; that of the tides")
 
     observed = "constants"

@@ -27,7 +27,7 @@ from ...grids.observed_tables import check_kind
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...observed.points import nearest_cell, read_marks
-from .costs import OfRun, during, of_window
+from .costs import OF_MAXIMUM, WINDOW, OfRun, during
 from .readers import GaugeReader, everywhere, time_weights
 from .records import DictOf, Observation
 from .tile_costs import OneOfEach, TileCost, rows
@@ -78,7 +78,7 @@ class MarkMisfit(OfRun):
     marks: dict[str, Mark] = declared(
         DictOf(Mark, "marks", "'school': Mark((141.5, 38.4), 7.2)"), doc="{name: Mark} of the observations"
     )
-    window: tuple[float, float] | None = of_window("(first, last) of the maximum; all steps unless given")
+    window: tuple[float, float] | None = declared(WINDOW, default=None, doc=OF_MAXIMUM)
     reach: int = parameter(
         minimum=0, whole=True, default=REACH, static=True, doc="cells from a mark within which water counts"
     )

@@ -29,8 +29,7 @@ from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
 from ...runtime.signals import LOCK
 from ...stencils.native import push_slot
-from ...stepping.loop import on_each_tile, step_loop
-from ...stepping.members import Members
+from ...stepping.loop import Members, on_each_tile, step_loop
 from ...stepping.steps import History
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute, Compression, rows_of, static_fields
