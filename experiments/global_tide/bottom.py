@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from swmodel.grids.roughness import deviation_from_plane
+from swmodel.forcing.potential import deviation_from_plane
 
 HERE = Path(__file__).parent
 SURFACE, SCALE, SHALLOW = 5.24e-3, 1300.0, 500.0  # [s-1], [m], [m]

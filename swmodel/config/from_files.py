@@ -11,11 +11,10 @@ from ..fields.parts import numbers_of
 from ..forcing.atmosphere import DragLaw, Wind, WindStress
 from ..forcing.cyclones import Cyclone
 from ..forcing.file_records import StressRecords
-from ..forcing.potential import InternalWaveDrag
+from ..forcing.potential import InternalWaveDrag, rough_bottom
 from ..forcing.tracks import AVERAGING, Track, cyclone_of, read_track
 from ..forcing.wind_laws import RELATIONS
 from ..grids.elevation import open_elevation
-from ..grids.roughness import rough_bottom
 from ..grids.windows import GridValues
 from .expressions import Expression
 from .parts import PartSection, section_for

@@ -8,8 +8,8 @@ import swmodel as sw
 from swmodel.config.assembly import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError, DataError
+from swmodel.forcing.potential import deviation_from_plane, rough_bottom
 from swmodel.grids import stored
-from swmodel.grids.roughness import deviation_from_plane, rough_bottom
 from tests.gridded import write_axes
 
 LON, LAT = np.arange(-179.0, 180.0, 2.0), np.arange(-89.0, 90.0, 2.0)
