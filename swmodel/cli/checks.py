@@ -1,5 +1,6 @@
 """`swmodel check`: a description of a run, or all mistakes of an experiment file."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,9 +9,16 @@ import numpy as np
 from ..config import Experiment, Override, read
 from ..config.assembly import MOST_RECORDS, Assembly, tiles, time_step, unstable
 from ..config.scenario import PRODUCTS, bytes_of_outputs
-from ..config.sections import is_evaluated_whole
-from ..errors import ConfigError
+from ..config.sections import Surroundings, is_evaluated_whole
+from ..config.series import RecordFile, TideSection
+from ..dynamics.domain import Model
+from ..dynamics.forcing import WaterForcing
+from ..errors import ConfigError, SwmodelError
+from ..fields.parts import numbers_of
+from ..grids.grid import CartesianGrid, SphericalGrid
+from ..grids.water import label_bodies
 from ..models.shallow_water import ShallowWater
+from ..observed.folder import read_folder
 from ..parallel import OneTileCommunicator
 from ..parallel.decomposition import Decomposition
 from ..runtime import launch, memory
@@ -18,8 +26,7 @@ from ..runtime.paths import check_apart, expanded
 from ..stepping.stability import largest_time_step, limits
 from . import facts, logs, starting
 from .explain import Speed, speed_line
-from .model_remarks import flooded_land, model_remarks, wave_remarks
-from .remarks import remarks
+from .remarks import remarks, step_warnings
 
 
 def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int, speed: Speed | None = None) -> None:
@@ -67,7 +74,7 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
     simulation = _with_files(made, experiment, model, state, found, None if whole <= LARGEST_SUMMED else WITHOUT_SUMS)
     dt = simulation.dt
     tile = int(max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks)))
-    moving = 0 if made.source is None else MOST_RECORDS
+    moving = records_of_source(made)
     need = bytes_of_rank(experiment, model, tile, moving)
     for one in made.nests:
         nested = studied[0].models[one.name]
@@ -77,14 +84,18 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
     sea, split = facts.sea_line(floor, whole), facts.ranks_line(decomposition, made.bathymetry.wet)
     lines = _lines(made, experiment, model, need, moving, sea, split)
     lines.append(("engine", facts.engine_line(*simulation.engine)))
-    lines += [*_steps_lines(experiment, found, dt, longest), *facts.waters_lines(model, experiment.run.until)]
+    lines += [*_steps_lines(experiment, found, dt, longest), *waters_lines(model, experiment.run.until)]
     if speed is not None:
         whose = "speed" if model.members is None else "speed of one member"
         lines.append((whose, speed_line(speed, made, experiment, ranks, dt, decomposition)))
     members = [] if model.members is None else [("ensemble", facts.members_line(model))]
     lines += _files_lines(made, experiment, model, dt, [*members, *_studies(made, studied[0], studied[1], dt)])
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
-    warnings += [*model_remarks(experiment, model), *wave_remarks(made, model, state), *flooded_land(experiment, model)]
+    warnings += [
+        *facts.model_remarks(experiment, model),
+        *facts.wave_remarks(made, model, state),
+        *flooded_land(experiment, model),
+    ]
     return lines, warnings
 
 
@@ -124,12 +135,17 @@ def _plan_of_tiles(made, experiment, ranks):
     extent = f"{len(examined)} of {ranks:,} tiles were examined"
     sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {extent}"
     split = facts.ranks_line(layout)
-    moving = 2 * (made.source is not None)
+    moving = records_of_source(made)
     lines = _lines(made, experiment, model, bytes_of_rank(experiment, model, cells, moving), moving, sea, split)
     lines += [*_steps_lines(experiment, found, dt, longest), *_files_lines(made, experiment, model, dt)]
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
-    warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *model_remarks(experiment, model)]
+    warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *facts.model_remarks(experiment, model)]
     return lines, [partly, *warnings]
+
+
+def records_of_source(made: Assembly) -> int:
+    """The most records of a moving sea floor that a rank holds."""
+    return 0 if made.source is None else MOST_RECORDS
 
 
 def bytes_of_rank(experiment: Experiment, model: ShallowWater, tile: int, moving: int) -> float:
@@ -176,7 +192,7 @@ def _files_lines(made, experiment, model, dt, more=()):
     source = [] if made.summary is None else [("source", str(made.summary))]
     outputs = facts.output_lines(experiment, model, dt)
     written = "\n".join(outputs) or "none: the run would leave nothing behind"
-    return [*source, *facts.file_lines(experiment, made.grid), *more, ("output", written)]
+    return [*source, *file_lines(experiment, made.grid), *more, ("output", written)]
 
 
 def _steps_lines(experiment, found, dt, longest):
@@ -223,11 +239,125 @@ def _studies(made, model, state, dt):
 
 
 def _warnings(report, experiment, grid, dt, longest, ranks, deepest=np.inf):
-    warnings = [*report, *facts.core_warnings(experiment)]
-    warnings += facts.step_warnings(dt, longest)
-    warnings += remarks(experiment, grid, dt, deepest)
+    warnings = [*report, *step_warnings(dt, longest), *remarks(experiment, grid, dt, deepest)]
     cores = launch.threads_per_rank()
     if ranks > cores:
         shared = "the only core" if cores == 1 else f"the {cores} cores"
         warnings.append(f"{ranks} ranks would share {shared} of this machine and wait for each other.")
     return warnings
+
+
+def waters_lines(model: ShallowWater, until: float) -> list[tuple[str, str]]:
+    """The line of the water that rain, rivers and the like bring or take in a run until `until` [s]; collective."""
+    sources = [(name, term) for name, term in model.named_parts("terms") if isinstance(term, WaterForcing)]
+    lines = [f"{name}, {type(term).__name__}: {term.summary(model, until)}" for name, term in sources]
+    return [("water", "\n".join(lines))] if lines else []
+
+
+def file_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
+    """The lines of files that are read, with what was assumed of each; those that cannot be read have none."""
+    texts = {
+        "forcing": _series_texts(experiment, grid),
+        "storm": _storm_texts(experiment),
+        "level": _level_texts(experiment),
+        "records": _record_texts(experiment),
+        "tracks": _track_texts(experiment),
+    }
+    joined = {label: "\n".join(lines) for label, lines in texts.items()}
+    return [(label, text) for label, text in joined.items() if text]
+
+
+def _record_texts(experiment):
+    """Observed records of gauges: each file with what was assumed, and what the steps of its folder did.
+
+    `remarks` and `inversion` report the mistakes of folders.
+    """
+    gauges, inversion = experiment.output.gauges, experiment.inversion
+    sources = [] if gauges is None or gauges.observations is None else [(gauges.observations, gauges.positions)]
+    for entry in () if inversion is None else inversion.observations:
+        if entry.type == "gauges" and entry.folder is not None:
+            sources.append((entry.folder, entry.known(experiment.output)))
+    lines = {}
+    for folder, names in sources:
+        with contextlib.suppress(SwmodelError):
+            records = read_folder(folder, names, experiment.run.start)
+            lines |= {record.path: f"{name}, {record}" for name, record in records.items()}
+            if without := [name for name in names if name not in records]:
+                lines[folder] = (
+                    f"no file in {folder} is named after {', '.join(without)}: the run is not compared there"
+                )
+    return lines.values()
+
+
+def _series_texts(experiment, grid):
+    """Records of fields and tides that drive the model."""
+    on = Surroundings(grid, experiment.run.start, experiment.run.until)
+    for kind in ("forcing", "boundary"):
+        for k, part in enumerate(getattr(experiment, kind)):
+            with contextlib.suppress(SwmodelError):
+                yield from [f"{kind}.{k}.{key}: {words}" for key, words in _series_of(part, on)]
+
+
+def _series_of(part, on):
+    """Yield (key, words) for the fields and tides of a section."""
+    if part.type == "wind_file":
+        for wind in part.stress(on)["x"].winds():
+            yield "file", wind.summary(on.grid, "h", "m s-1")
+    for key, value in part:
+        if isinstance(value, TideSection):
+            names = dict.fromkeys((*value.constituents, *value.of_atlas()))
+            yield key, f"a tide of {', '.join(names)}, with phase lags of Greenwich"
+        elif isinstance(value, RecordFile) and (fields := value.records(on)) is not None:
+            rule = numbers_of(part.part)[key]
+            yield key, fields.summary(on.grid, rule.position or "h", rule.units)
+
+
+def _storm_texts(experiment):
+    """Tracks of cyclones."""
+    for entry in experiment.forcing:
+        if entry.type == "cyclone":
+            with contextlib.suppress(SwmodelError):
+                used = ["radii of maximum wind in each quadrant"] if entry.quadrants else []
+                words = *entry.read_track().remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
+                yield "; ".join(words)
+
+
+def _track_texts(experiment):
+    """Files of altimeters in costs and inversions."""
+    cost = None if experiment.adjoint is None else experiment.adjoint.cost
+    tables = cost, *(() if experiment.inversion is None else experiment.inversion.observations)
+    lines: dict[str, None] = {}
+    for entry in tables:
+        if entry is not None and entry.type in ("tracks", "track_misfit") and entry.file is not None:
+            with contextlib.suppress(SwmodelError):
+                lines |= dict.fromkeys(entry.tracks(experiment.run.start).remarks)
+    return lines
+
+
+def _level_texts(experiment):
+    """An initial level from a file."""
+    if experiment.initial.type == "level":
+        with contextlib.suppress(SwmodelError):
+            yield experiment.initial.read_level().assumed
+
+
+def flooded_land(experiment: Experiment, model: Model) -> list[str]:
+    """A warning about land below level 0 which no water at rest joins to the sea, and which starts flooded; collective.
+
+    The sea is the largest water at rest, and all that lies at the edge of the grid.
+    """
+    if model.film is None or experiment.initial.type != "rest":
+        return []
+    floor = model.sea_floor
+    water = floor.depth.map(lambda depth, wet: wet & (depth > 0), floor.wet, dtype=bool)
+    bodies = label_bodies(water, model.grid, model.communicator)
+    inland = ~bodies.touches.any(axis=1) & (bodies.cells < bodies.cells.max(initial=0))
+    if not inland.any():
+        return []
+    places = "1 place" if inland.sum() == 1 else f"{inland.sum():,} places"
+    cells = f"{bodies.cells[inland].sum():,} cells of land in {places}"
+    return [
+        f"{cells} lie below the level of the water at rest, and nothing "
+        "joins them to the sea: they start flooded up to this level; give them an initial eta below their bed, as "
+        "[initial] type = 'formula' can, and they start dry."
+    ]

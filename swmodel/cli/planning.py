@@ -15,7 +15,7 @@ from ..adjoint.core.schedules import Needs, StoreAll, best_lengths
 from ..adjoint.costs.costs import BoxEnergy
 from ..adjoint.problem import Problem
 from ..config import Experiment, Override, read
-from ..config.assembly import MOST_RECORDS, Assembly, model_of, time_step
+from ..config.assembly import Assembly, model_of, time_step
 from ..config.scenario import Output, arrays_of
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.studies import steps_of
@@ -33,7 +33,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import largest_time_step, limits
 from ..units import duration
 from . import facts
-from .checks import bytes_of_rank, tiles_with_water
+from .checks import bytes_of_rank, records_of_source, tiles_with_water
 from .explain import Speed, count_iterations, shared_machine
 from .starting import assemble_alone
 
@@ -182,7 +182,7 @@ def _subject(case, machine, gradient):
         model.halo(case.stepper),
         iterations,
         compute,
-        lambda cells: bytes_of_rank(experiment, model, cells, 0 if made.source is None else MOST_RECORDS),
+        lambda cells: bytes_of_rank(experiment, model, cells, records_of_source(made)),
         layout=experiment.run.layout,
     )
     if gradient if gradient is not None else made.section("adjoint") is not None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..config import Experiment
+from ..config.physics import TABLES_OF_CORES
 from ..config.sections import Surroundings
 from ..config.series import SeriesSection
 from ..config.toml import dotted
@@ -31,6 +32,16 @@ OF_METHODS = {  # keys that only these methods of an inversion read
 }
 
 
+def step_warnings(dt: float, longest: float) -> list[str]:
+    """A warning if a time step is below each limit, but too long for all processes together."""
+    if dt <= longest:
+        return []
+    return [
+        f"dt = {dt:g} s is {dt / longest:.2f} times the step that is certainly stable: it is below each single limit, "
+        f"but above {longest:.4g} s, up to which all processes together are certainly stable; use at most that."
+    ]
+
+
 def remarks(experiment: Experiment, grid: Grid, dt: float, deepest: float = math.inf) -> list[str]:
     """All warnings of an experiment.
 
@@ -38,10 +49,26 @@ def remarks(experiment: Experiment, grid: Grid, dt: float, deepest: float = math
         experiment: the Experiment. grid: its grid. dt: the time step [s].
         deepest: the largest depth [m]; infinite where only a part of the sea is known.
     """
-    found = [*_circle(grid), *_seam(experiment, grid), *_intervals(experiment, dt), *_ramps(experiment)]
-    found += [*_harmonics(experiment, dt), *_gauges(experiment), *_thresholds(experiment, -deepest)]
-    found += [*_repeated(experiment), *_storms(experiment, grid), *_barometers(experiment), *_nests(experiment)]
+    found = [*_core(experiment), *_circle(grid), *_seam(experiment, grid), *_intervals(experiment, dt)]
+    found += [*_ramps(experiment), *_harmonics(experiment, dt), *_gauges(experiment)]
+    found += [*_thresholds(experiment, -deepest), *_repeated(experiment), *_storms(experiment, grid)]
+    found += [*_barometers(experiment), *_nests(experiment)]
     return found + [*_inversion(experiment, deepest)]
+
+
+def _core(experiment):
+    """A warning about a property of the chosen core that a user may not expect."""
+    model = experiment.model
+    without_effect = [
+        table for core, table in TABLES_OF_CORES.items() if core != model.core and getattr(model, table) is not None
+    ]
+    if without_effect:
+        yield f"[model.{without_effect[0]}] has no effect with core = {model.core!r}."
+    elif model.core == "pseudo_spectral" and experiment.coriolis.type != "none" and experiment.grid.periodic != "xy":
+        yield (
+            "eta of a rotating flow has a gradient normal to walls, where cosine series converge at first order only: "
+            "core = 'finite_differences' is more accurate there."
+        )
 
 
 def _nests(experiment):

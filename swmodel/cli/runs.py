@@ -27,9 +27,8 @@ from ..stepping.stability import largest_time_step, limits
 from ..units import duration, rounded
 from . import facts, logs, starting
 from .logs import profiled
-from .model_remarks import model_remarks, wave_remarks
 from .options import Resumed, Run
-from .remarks import remarks
+from .remarks import remarks, step_warnings
 
 RESUMED = "the restart from which the run continues"
 
@@ -229,14 +228,13 @@ def _announce(made, experiment, simulation, process):
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
-    long, deepest = facts.step_warnings(simulation.dt, longest), float(model.sea_floor.depths[1])
+    root, deepest = model.communicator.is_root, float(model.sea_floor.depths[1])
     for warning in [
         *model.sea_floor.report,
-        *long,
-        *facts.core_warnings(experiment),
-        *(remarks(experiment, model.grid, simulation.dt, deepest) if model.communicator.is_root else ()),
-        *(model_remarks(experiment, model) if model.communicator.is_root else ()),
-        *wave_remarks(made, model, simulation.state),
+        *step_warnings(simulation.dt, longest),
+        *(remarks(experiment, model.grid, simulation.dt, deepest) if root else ()),
+        *(facts.model_remarks(experiment, model) if root else ()),
+        *facts.wave_remarks(made, model, simulation.state),
         binding_warning(launch.load_mpi().COMM_WORLD) if simulation.communicator.name == "mpi" else None,
     ]:
         if warning:

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Draft, Experiment
-from ..config.assembly import Assembly, assemble, model_of, time_step
+from ..config.assembly import Assembly, assemble, driver_of, model_of, time_step
 from ..config.reading import leaves
 from ..errors import ConfigError
 from ..grids.grid import turned_together
@@ -161,15 +161,7 @@ def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: 
     """
     experiment, where = made.experiment(), ("nest",) if made.nests else ("stepper", "dt")
     options = {"start": experiment.run.start, **options}
-    if isinstance(state, dict):
-        from ..simulation import nested
-
-        driver: Any = nested.NestedSimulation
-    else:
-        from ..simulation import simulation
-
-        driver = simulation.Simulation
-    return made.require(where, lambda: driver(model, state, experiment.stepper.stepper(dt), **options))
+    return made.require(where, lambda: driver_of(model, state, experiment.stepper.stepper(dt), **options))
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:

@@ -26,6 +26,7 @@ from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Decomposition, TileError, best_layout
 from ..runtime import launchers, memory
+from ..stepping.explicit import TimeStepper
 from ..stepping.stability import Limit, largest_time_step, limits
 from . import Draft, Experiment
 from .own import path_of_part
@@ -379,3 +380,14 @@ def coarsened(draft: Draft, cut: int) -> Assembly:
         "inversion": None,
     }
     return assemble(dataclasses.replace(draft, sections=given | sections), records=1, here=False)
+
+
+def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
+    """The Simulation of a model and its State, or the NestedSimulation of a Family and {name: State}."""
+    if isinstance(state, dict):
+        from ..simulation.nested import NestedSimulation
+
+        return NestedSimulation(model, state, stepper, **options)
+    from ..simulation.simulation import Simulation
+
+    return Simulation(model, state, stepper, **options)

@@ -19,7 +19,6 @@ from ..nests.family import Family
 from ..nests.members import family_of_members
 from ..nests.nest import Nest, Place, finest
 from ..nests.parts import STAGES, frame_of
-from ..stepping.explicit import TimeStepper
 from ..stepping.stability import limits
 from . import Draft, member_drafts
 from .assembly import MORE, SAFE, Assembly, assemble, model_of, options_of, time_step
@@ -284,16 +283,6 @@ def _of_member(made, draft):
         own = dataclasses.replace(one.made, draft=dataclasses.replace(one.made.draft, sections=sections), mistakes=[])
         nests.append(dataclasses.replace(one, made=own))
     return dataclasses.replace(made, draft=draft, nests=tuple(nests), mistakes=[])
-
-
-def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
-    """The Simulation of a model and its State, or the NestedSimulation of a Family and {name: State}."""
-    from ..simulation.nested import NestedSimulation
-    from ..simulation.simulation import Simulation
-
-    if isinstance(model, Family):
-        return NestedSimulation(model, state, stepper, **options)
-    return Simulation(model, state, stepper, **options)
 
 
 def _options(made):

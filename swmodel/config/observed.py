@@ -20,8 +20,8 @@ from ..nests.family import Family
 from ..runtime.launch import Process
 from ..stepping.explicit import TimeStepper
 from . import Override, read_text
-from .assembly import Assembly, model_of
-from .families import assemble_family, driver_of, family_of
+from .assembly import Assembly, driver_of, model_of
+from .families import assemble_family, family_of
 from .inversion import Inversion
 from .observations import SeriesTable
 from .scenario import Output

@@ -8,7 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.costs.records import TrackMisfit, read_tracks, track_records
-from swmodel.cli.facts import file_lines
+from swmodel.cli.checks import file_lines
 from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.cli.facts import file_lines
+from swmodel.cli.checks import file_lines
 from swmodel.config.assembly import assemble
 from swmodel.config.experiment import read_text
 from tests.formats.bathymetry import geotiff, rows

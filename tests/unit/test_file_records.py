@@ -14,7 +14,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint import HarmonicConstants, HarmonicMisfit
 from swmodel.cli.checks import check_experiment
-from swmodel.cli.model_remarks import _gaps
+from swmodel.cli.facts import _gaps
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.parameters import Number
 from swmodel.forcing.file_records import StressRecords

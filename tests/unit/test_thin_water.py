@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.cli.model_remarks import flooded_land
+from swmodel.cli.checks import flooded_land
 from swmodel.dynamics.boundaries import Inside
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.dissipation import speed_after_drag

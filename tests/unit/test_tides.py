@@ -15,7 +15,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.verification import verify
-from swmodel.cli.model_remarks import _drifts, _high_tides, _solar
+from swmodel.cli.facts import _drifts, _high_tides, _solar
 from swmodel.cli.starting import inputs_of
 from swmodel.config.adjoint import known_controls
 from swmodel.config.assembly import assemble, model_of
