@@ -112,7 +112,7 @@ class Problem:
         first_step: int = 0,
         checkpoints: Checkpoints = STORE_ALL,
     ):
-        if getattr(model, "members", None) is not None:
+        if getattr(model, "batch", ()):
             raise ConfigError("Problem: the model is an Ensemble; give one of its members, a ShallowWater.")
         check_arguments("Problem", RULES, locals())
         self.stepped = cast(Any, model)

@@ -1,6 +1,7 @@
 """`swmodel check`: a description of a run, or all mistakes of an experiment file."""
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -86,9 +87,9 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
     lines.append(("engine", facts.engine_line(*simulation.engine)))
     lines += [*_steps_lines(experiment, found, dt, longest), *waters_lines(model, experiment.run.until)]
     if speed is not None:
-        whose = "speed" if model.members is None else "speed of one member"
+        whose = "speed of one member" if model.batch else "speed"
         lines.append((whose, speed_line(speed, made, experiment, ranks, dt, decomposition)))
-    members = [] if model.members is None else [("ensemble", facts.members_line(model))]
+    members = [("ensemble", facts.members_line(model))] if model.batch else []
     lines += _files_lines(made, experiment, model, dt, [*members, *_studies(made, studied[0], studied[1], dt)])
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
     warnings += [
@@ -150,7 +151,7 @@ def records_of_source(made: Assembly) -> int:
 
 def bytes_of_rank(experiment: Experiment, model: ShallowWater, tile: int, moving: int) -> float:
     """The bytes that a rank of `tile` cells needs, with `moving` records of a source's motion."""
-    members = model.members or 1
+    members = math.prod(model.batch)
     need = memory.of_model(members * tile, tile, *_sizes(experiment, model, moving))
     return need + bytes_of_outputs(experiment.output, tile, model.dtype.itemsize, members)
 
@@ -163,7 +164,7 @@ def _sizes(experiment, model, moving):
 def _lines(made, experiment, model, need, moving, sea, split):
     """(label, text) lines of a run that needs so many bytes on a rank, with `moving` records of a source's motion."""
     stepper, there = experiment.stepper.stepper(), memory.of_device()
-    largest = memory.largest_tile(there, *_sizes(experiment, model, moving)) // (model.members or 1)
+    largest = memory.largest_tile(there, *_sizes(experiment, model, moving)) // math.prod(model.batch)
     fit = f"{largest:,} cells fill {memory.size(there)} here"
     return [
         ("experiment", experiment.run.title or made.draft.file.stem),
@@ -226,7 +227,7 @@ def _check_files(made, experiment):
 
 def _studies(made, model, state, dt):
     """(label, text) lines of [adjoint], [inversion] and [green]; raises ConfigError with all their mistakes."""
-    if getattr(model, "members", None) is not None:  # an ensemble has neither
+    if getattr(model, "batch", ()):  # an ensemble has neither
         return []
     names = [name for name in ("adjoint", "inversion", "green") if made.section(name) is not None]
     if not names:

@@ -73,7 +73,7 @@ def explain_experiment(
     made = starting.assemble_alone(draft, here=True)
     experiment = made.experiment()
     model, state, dt = starting.model_state_and_step(made, experiment, "serial", None, experiment.run.engine)
-    if adjoint and model.members is not None:
+    if adjoint and model.batch:
         raise ConfigError("--adjoint lists the loops of one run, and the file has an [ensemble]; leave one out.")
     simulation = starting.simulation_of(made, model, state, dt)
     engine, why = simulation.engine
@@ -85,7 +85,7 @@ def explain_experiment(
     print(facts.table(lines))
     if engine == "fused":
         loops, steps = loops_of_steps(simulation._dynamics(), simulation.stepper, (state, simulation.history))
-        cells = model.grid.nx * model.grid.ny * (model.members or 1)
+        cells = math.prod((*model.batch, *model.grid.shape))
         _print_loops(_counted(loops), steps, source, graph)
         print(_total("a step", loops, steps, cells, bandwidth))
         if adjoint:

@@ -333,7 +333,7 @@ def wave_remarks(made: Assembly, model: Model, state: State) -> list[str]:
     Args:
         made: the Assembly of the experiment. model, state: its ShallowWater or Ensemble, and the first State.
     """
-    if model.members is not None:
+    if model.batch:
         return []
     lifted = getattr(made.source, "uplift", None)  # none while a thread still computes it
     parts = [

@@ -225,7 +225,7 @@ def _announce(made, experiment, simulation, process):
     ]
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
-    if model.members is not None:
+    if model.batch:
         lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
     root, deepest = model.communicator.is_root, float(model.sea_floor.depths[1])

@@ -216,7 +216,7 @@ def _check_gauges(made):
         communicator=one,
         decomposition=one.decomposition(made.grid.shape),
         variables=PROGNOSTIC,
-        members=None,
+        batch=(),
         layer_count=1,
     )
     try:

@@ -194,7 +194,7 @@ class WrittenRun:
     @property
     def members(self) -> int:
         """The number of members, 1 of a single run."""
-        return self.model.members or 1
+        return math.prod(self.model.batch)
 
     def records(self, every: float) -> int:
         """The number of records at intervals of `every` [s]."""

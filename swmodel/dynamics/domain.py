@@ -149,7 +149,7 @@ class Domain:
 class Model:
     """What parts of the equations, steppers and outputs read of a ShallowWater or of an Ensemble in its place."""
 
-    members: int | None = None  # the number of members of an Ensemble
+    batch: tuple[int, ...] = ()  # axes of arrays in front of those of a tile: (number of members,) of an Ensemble
     grid: Grid
     domain: Domain
     communicator: Communicator

@@ -67,10 +67,10 @@ def rows_of_grid(grid: Grid) -> list[tuple[str, str]]:
 
 def rows_of_model(model: "ShallowWater | Ensemble") -> list[tuple[str, str]]:
     """The parts of a ShallowWater, as (label, text) pairs; for an Ensemble, those of its first member."""
-    if model.members is not None:
+    if model.batch:
         ensemble = cast("Ensemble", model)
         varied = ", ".join(f"{name} ({len(set(map(str, values)))} values)" for name, values in ensemble.varied.items())
-        members = f"{model.members}" + (f", which differ in {varied}" if varied else "")
+        members = f"{ensemble.members}" + (f", which differ in {varied}" if varied else "")
         return [("members", members), *rows_of_model(ensemble.models[0])]
     rows = rows_of_grid(model.grid)
     if has_all_tiles(model):
@@ -136,7 +136,7 @@ def map_of_elevation(model: "ShallowWater | Ensemble", state: State) -> tuple[st
 def _sampled(model):
     """The rows and columns that a map shows, the northernmost first; None for no map."""
     ny, nx = model.grid.shape
-    if model.members is not None or not has_all_tiles(model) or nx * ny > LARGEST:
+    if model.batch or not has_all_tiles(model) or nx * ny > LARGEST:
         return None
     return _samples((ny, nx))
 

@@ -60,7 +60,8 @@ class Ensemble(Model):
         varied: dict[str, Sequence] | None = None,
     ):
         check_arguments("Ensemble", {"models": MODELS, "states": STATES}, locals())
-        self.members, self.varied = len(states), {name: list(values) for name, values in (varied or {}).items()}
+        self.members, self.batch = len(states), (len(states),)
+        self.varied = {name: list(values) for name, values in (varied or {}).items()}
         self.models = list(models) if isinstance(models, (list, tuple)) else [models] * self.members
         counts = {"models": len(self.models)}
         counts |= {f"values of {name}": len(values) for name, values in self.varied.items()}

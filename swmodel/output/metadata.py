@@ -309,11 +309,11 @@ def places(grid: Grid) -> Attributes:
 def members_of(simulation: "AbstractSimulation") -> MemberValues | None:
     """{name: values, one for each member} of an ensemble, in the form of the file writers; None for a single model."""
     model = simulation.model
-    if model.members is None:
+    if not model.batch:
         return None
     ensemble = cast(Ensemble, model)
     varied = {name: Varied(values, ensemble.units_of(name)) for name, values in ensemble.varied.items()}
-    return varied or {"": range(model.members)}
+    return varied or {"": range(*model.batch)}
 
 
 def rows_of(simulation: "AbstractSimulation", names: Iterable[str]) -> list[str | Variable]:
@@ -340,7 +340,7 @@ def static_fields(simulation: "AbstractSimulation") -> dict[str | Variable, np.n
 
 def _columns(model) -> Attributes:
     """The attributes of layers, from which energies and vertical modes follow; those of members may differ."""
-    if model.layers is None or model.members is not None:
+    if model.layers is None or model.batch:
         return {}
     return {
         "gravities_of_interfaces": json.dumps([*map(float, model.layers.gravities(float(model.gravity)))]),  # [m s-2]

@@ -366,8 +366,8 @@ def tiles_and_scalars_of(simulation: AbstractSimulation) -> tuple[dict[str, jax.
     vectors = {name: leaf for name, leaf in leaves.items() if np.ndim(leaf) == 1}  # the same on all ranks
     first = next(iter(model.communicator.tiles(vectors).values()))
     scalars |= {name: json.dumps(np.asarray(vector).tolist()) for name, vector in first.items()}
-    if model.members is not None:
-        scalars["members"] = model.members
+    if model.batch:
+        (scalars["members"],) = model.batch
     scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
     scalars["products"] = json.dumps([output.watcher.description() for output in product_outputs(simulation)])
     depth = model.water_depth()

@@ -10,6 +10,7 @@ of the restart, and a warning names their files.
 
 import json
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -111,7 +112,7 @@ def restored(simulation: AbstractSimulation, path: str | Path, force: object = (
     """
     names = allowed_names(force)
     tile, restart = opened_together(simulation.model.domain, path, _about)
-    had, have = restart["scalars"].get("members", 1), simulation.model.members or 1
+    had, have = restart["scalars"].get("members", 1), math.prod(simulation.model.batch)
     if had != have:
         raise DataError(f"{path} holds {had} members and the run has {have}; continue with the ensemble that wrote it.")
     scalars = restart["scalars"]

@@ -41,7 +41,7 @@ class ZarrFieldOutput(FieldOutput):
         if compression not in (AUTO, "zlib"):
             raise ConfigError(f"{path}: Zarr stores are compressed by zlib; leave compression = {compression!r} out.")
         self._dry: dict[tuple[str, tuple[int, int]], np.ndarray] = {}  # of the positions and chunks of this process
-        if simulation.model.members is not None:
+        if simulation.model.batch:
             raise ConfigError(f"{path}: the fields of an ensemble are written as netCDF; give a name that ends in .nc.")
 
     def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:

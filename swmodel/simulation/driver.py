@@ -323,7 +323,7 @@ def diagnosis(
         thickness, courant: h [m] and the CFL number there.
     """
     x, y = simulation.model.grid.x_centres[column], simulation.model.grid.y_centres[row]
-    whose = "" if simulation.model.members is None else f" of {cast(Ensemble, simulation.model).name(member)}"
+    whose = f" of {cast(Ensemble, simulation.model).name(member)}" if simulation.model.batch else ""
     when = f"stopped at step {step} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}){whose} "
     if not (np.isfinite(thickness) and np.isfinite(courant)):
         what = "the elevation or the velocity is not finite"
@@ -376,7 +376,7 @@ def how_to_continue(simulation: "Simulation", run: Run | None = None) -> str:
 def _parts_not_finite(simulation, member):
     """Names of the user's own parts that are not finite for the last state, with 0 in place of infinity; collective."""
     model, state, step = simulation.model, simulation.state, simulation.step
-    if model.members is not None:
+    if model.batch:
         _, model, state = model.each(state)[member]
     parts = *model.open_boundaries, *model.terms
     own = [k for k, part in enumerate(parts) if not is_shipped(type(part))]

@@ -175,10 +175,10 @@ class Outputs(AbstractSimulation):
         for output in self.outputs:
             if isinstance(output, GaugeOutput):
                 raise ConfigError(f"{path}: gauges are written to {output.path} already; ask for all of them at once.")
-        needed = memory.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
+        needed = memory.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, math.prod(self.model.batch))
         memory.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         depth = None if self.model.film is None else depth_at(points, self.model)
-        if depth is not None and (depth < 0).any() and self.model.uplift is not None and not self.model.members:
+        if depth is not None and (depth < 0).any() and self.model.uplift is not None and not self.model.batch:
             variables = [*dict.fromkeys((*variables, "thickness"))]  # the level lacks it over a bed that moves
         watcher = Gauges.at(points, self.model, tuple(variables))
         rules = {"depth": depth, "windows": dict(windows or {})}
@@ -199,7 +199,7 @@ class Outputs(AbstractSimulation):
         rules = {"path": NetcdfName(), "product": Part(("start", "add", "finish"), "Extremes(threshold=0.5)")}
         check_arguments("Simulation.product", rules, locals())
         who = type(product).__name__
-        if self.model.members is not None and not product.of_ensembles:
+        if self.model.batch and not product.of_ensembles:
             raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
         if self.scheme.rigid_lid and product.of_moving_surface:
             raise ConfigError(f"{who}: under a rigid lid the surface does not move; omit {path}.")

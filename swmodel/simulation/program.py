@@ -152,8 +152,8 @@ class Carry:
 
 def start_carry(simulation: "Simulation", packed: Packed, watched: bool = True) -> Carry:
     """A Carry that may be overwritten, for the carry `packed` of the step loop; its watchers' arrays if `watched`."""
-    place, members = simulation.communicator.place, simulation.model.members
-    health = jax.tree.map(lambda x: x if members is None else jnp.stack([x] * members), Health.start())
+    place, batch = simulation.communicator.place, simulation.model.batch
+    health = jax.tree.map(lambda x: jnp.broadcast_to(x, (*batch, *x.shape)), Health.start())
     outputs = simulation.watched() if watched else {}
     arrays: dict[str, Any] = {key: output.start_arrays(simulation, packed) for key, output in outputs.items()}
     return Carry(packed, cast(Assessment, place(lambda rank: health)), arrays)
@@ -357,7 +357,7 @@ def compile_ahead(simulation: "Simulation") -> None:
     (runtime/compilation.py). Nothing is done for ensembles and several devices, whose arguments have other forms.
     """
     model, start = simulation.model, simulation._unpacked
-    if model.members is not None or model.communicator.name == "sharded" or start is None:
+    if model.batch or model.communicator.name == "sharded" or start is None:
         return
     dynamics, stepper, monitors = simulation.outline(), simulation.stepper, simulation.monitors()
     pack = pack_state.lower(dynamics, stepper, start)

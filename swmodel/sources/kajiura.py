@@ -24,7 +24,6 @@ depth is a node, so that no flux enters land. Sides that are not periodic reflec
 
 import functools
 import operator
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -200,31 +199,23 @@ def _nodes(depths, latitudes, steps, grid, tolerance):
         squared = sum((2 / step * np.sin(p / 2)) ** 2 for p, step in zip((phase_x, phase_y), along))
         return _phi(phase_x, phase_y, along, depth[:, None, None, None], np), squared
 
-    def fewest(ends: tuple[float, float], error: Callable[[np.ndarray], float]) -> np.ndarray:
-        if ends[1] - ends[0] < 1e-9 * max(abs(ends[1]), 1.0):
-            return np.array([0.5 * (ends[0] + ends[1])])
-        nodes = _lobatto(ends[0], ends[1], 2)
-        while error(nodes) >= tolerance and nodes.size < MOST_NODES:
-            nodes = _lobatto(ends[0], ends[1], nodes.size + 1)
+    def fewest(axis: int, tried: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """The fewest nodes along an axis, 0 for depths, 1 for latitudes, from which the values at `tried` follow."""
+        (low, high), (exact, squared) = tried[axis][[0, -1]], damped(*tried)
+        if high - low < 1e-9 * max(abs(high), 1.0):
+            return np.array([0.5 * (low + high)])
+        for count in range(2, MOST_NODES + 1):
+            nodes = _lobatto(low, high, count)
+            weights = np.stack([_lagrange(tried[axis], nodes, k, np) for k in range(count)])
+            values, _ = damped(*(nodes if k == axis else line for k, line in enumerate(tried)))
+            interpolated = np.moveaxis(np.tensordot(weights, values, (0, axis)), 0, axis)
+            if np.abs(squared * (interpolated - exact)).max() < tolerance:
+                break
         return nodes
 
-    depth_ends = min(d.min() for d in depths), max(d.max() for d in depths)
-    latitude_ends = latitudes.min(), latitudes.max()
-    tried = np.linspace(*depth_ends, 41), np.linspace(*latitude_ends, 15)
-
-    def depth_error(nodes):
-        weights = np.stack([_lagrange(tried[0], nodes, k, np) for k in range(nodes.size)])
-        exact, squared = damped(tried[0], tried[1][:: tried[1].size - 1])
-        interpolated = np.tensordot(weights.T, damped(nodes, tried[1][:: tried[1].size - 1])[0], 1)
-        return np.abs(squared * (interpolated - exact)).max()
-
-    def latitude_error(nodes):
-        weights = np.stack([_lagrange(tried[1], nodes, k, np) for k in range(nodes.size)])
-        exact, squared = damped(tried[0], tried[1])
-        interpolated = np.einsum("nl,dnyx->dlyx", weights, damped(tried[0], nodes)[0])
-        return np.abs(squared * (interpolated - exact)).max()
-
-    return fewest(depth_ends, depth_error), fewest(latitude_ends, latitude_error)
+    lowest, deepest = min(d.min() for d in depths), max(d.max() for d in depths)
+    tried = np.linspace(lowest, deepest, 41), np.linspace(latitudes.min(), latitudes.max(), 15)
+    return fewest(0, (tried[0], tried[1][[0, -1]])), fewest(1, tried)
 
 
 def _lobatto(low, high, count):

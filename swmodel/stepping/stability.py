@@ -267,7 +267,7 @@ def limits(model: Model, stepper: "TimeStepper", state: State | None = None) -> 
         A list of Limit. For an Ensemble, those of the member with the shortest time step.
     """
     check_arguments("limits", _RULES, locals())
-    if model.members:
+    if model.batch:
         each = [(name, limits(one, stepper, its)) for name, one, its in model.each(state)]
         name, found = min(each, key=lambda named: largest_time_step(named[1]) if named[1] else np.inf)
         return [dataclasses.replace(limit, name=f"{limit.name} in {name}") for limit in found]

@@ -12,7 +12,7 @@ import swmodel as sw
 from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
 from swmodel.config.assembly import assemble, options_of
-from swmodel.config.expressions import Expression, ExpressionError
+from swmodel.config.expressions import Expression
 from swmodel.config.inversion import Candidates
 from swmodel.config.toml import dump, key_lines, line_of
 from swmodel.errors import ConfigError, DataError
@@ -155,18 +155,6 @@ def test_a_formula_is_arithmetic_of_the_coordinates():
     np.testing.assert_allclose(tau, -0.1 * np.cos(np.pi * y / 1e6), rtol=1e-15)
     assert Expression("2 ^ 3 * x")(1.0, 0.0) == 8.0
     assert Expression("where(longitude > 1, 5, 6)")(0.0, 0.0) == 6.0
-
-
-NO_FORMULAS = (
-    "__import__('os').system('true')", "x.__class__", "(lambda: 1)()", "[x for x in y]", "open('a')", "x if y else 1",
-    "'text'", "x @ y", "cos", "cos(x, y, 1)", "cos(x=1)", "1 +", "unknown + 1", "9 ** 9 ** 9 ** 9", "f(x)", "True", "",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("text", NO_FORMULAS)
-def test_a_formula_can_do_nothing_else(text):
-    with pytest.raises(ExpressionError):
-        Expression(text)
 
 
 # -- where keys stand -------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Gauges:
                 does not have at cell centres or faces; all of them at once.
         """
         known = {row.name: row.position for row in model.variables if row.position in ("h", "u", "v")}
-        known |= {} if model.members else dict.fromkeys(derived_units(model.layer_count), "h")
+        known |= {} if model.batch else dict.fromkeys(derived_units(model.layer_count), "h")
         mistakes = [
             f"gauges cannot read {name!r}; give names out of {', '.join(known)}"
             for name in variables
@@ -240,7 +240,7 @@ class GaugeOutput(Output):
     def start_arrays(self, simulation: AbstractSimulation, packed: tuple[State, History]) -> dict[str, jax.Array]:
         """{variable: empty series (LONGEST_CHUNK, n)}, of each member of an ensemble."""
         model = simulation.model
-        shape = (*(() if model.members is None else (model.members,)), LONGEST_CHUNK, len(self.points))
+        shape = (*model.batch, LONGEST_CHUNK, len(self.points))
         names = self.watcher.variables
         return model.communicator.place(lambda rank: {name: jnp.zeros(shape, model.dtype) for name in names})
 

@@ -146,7 +146,7 @@ class Snapshots:
         # Chunks of whole cycles of the stepper's buffers end without copies of arrays.
         cycle = simulation.scheme.buffer_cycle
         capacity -= capacity % cycle if capacity > cycle else 0
-        if not whole or capacity < 2 or model.members is not None or model.communicator.name == "sharded":
+        if not whole or capacity < 2 or model.batch or model.communicator.name == "sharded":
             return None
         return Snapshots(fields, round(steps), capacity)
 
