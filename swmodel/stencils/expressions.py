@@ -192,12 +192,12 @@ class Layout:
     Attributes:
         shape: (rows, columns) of the tile.
         ghosts: the number of ghost cells around it in every result.
-        members: the number of ensemble members, or None.
+        batch: the axes in front of those of the tile: () or (number of ensemble members,).
     """
 
     shape: tuple
     ghosts: int
-    members: int | None = None
+    batch: tuple[int, ...] = ()
 
     @property
     def border(self) -> tuple[int, int, int, int]:
@@ -212,9 +212,7 @@ class Layout:
 
     def result_shape(self, strips: Strips | None) -> tuple[int, ...]:
         """The shape of a result: that of `padded`, or of the cells of strips, one strip after the other."""
-        if strips is None:
-            return self.padded
-        return (cells(strips),) if self.members is None else (self.members, cells(strips))
+        return self.padded if strips is None else (*self.batch, cells(strips))
 
     def own(self, array: jax.Array) -> jax.Array:
         """The tile's own cells of an array."""
@@ -229,8 +227,7 @@ class Layout:
     @property
     def padded(self) -> tuple[int, ...]:
         west, east, south, north = self.border
-        whole = self.shape[0] + south + north, self.shape[1] + west + east
-        return whole if self.members is None else (self.members, *whole)
+        return *self.batch, self.shape[0] + south + north, self.shape[1] + west + east
 
 
 class Expression(AbstractField):

@@ -230,7 +230,7 @@ def pallas_loop(
     interpret: bool = False,
 ) -> Sequence[jax.Array]:
     """The results of a fused loop as padded arrays, zero outside the margin; the arguments are those of stencil.run."""
-    if layout.members is not None:
+    if layout.batch:
         axes = [None if x.ndim in (0, 2) else 0 for x in operands]
         one = functools.partial(
             pallas_loop,
@@ -240,7 +240,7 @@ def pallas_loop(
             dtypes=dtypes,
             strips=strips,
             margin=margin,
-            layout=dataclasses.replace(layout, members=None),
+            layout=dataclasses.replace(layout, batch=()),
             interpret=interpret,
         )
         return jax.vmap(one, in_axes=axes)(*operands)

@@ -7,6 +7,7 @@ another one (derivatives.py), so that JAX differentiates programs made of loops,
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -180,7 +181,8 @@ def _batch(operands, axes, **parameters):
 
 def _batch_all(operands, axes, *, layout, aliases, **parameters):
     """A loop has one axis of members, so that the axes of several vmaps are merged into one."""
-    members, within = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None), layout.members
+    members, within = next(x.shape[axis] for x, axis in zip(operands, axes) if axis is not None), layout.batch
+    batch = (math.prod((members, *within)),)
     arrays = len(parameters["graph"].columns)
 
     def joined(k, x, axis):
@@ -189,17 +191,15 @@ def _batch_all(operands, axes, *, layout, aliases, **parameters):
         if axis is None and not of_members and k not in aliases:
             return x  # the same for all
         x = jnp.broadcast_to(x, (members, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-        if within is None:
+        if not within:
             return x
-        x = x if of_members else jnp.broadcast_to(x[:, None], (members, within, *x.shape[1:]))
-        return x.reshape(members * within, *x.shape[2:])
+        x = x if of_members else jnp.broadcast_to(x[:, None], (members, *within, *x.shape[1:]))
+        return x.reshape(*batch, *x.shape[2:])
 
     operands = [joined(k, x, axis) for k, (x, axis) in enumerate(zip(operands, axes))]
-    layout = dataclasses.replace(layout, members=members if within is None else members * within)
+    layout = dataclasses.replace(layout, batch=batch)
     results = fused_loop.bind(*operands, layout=layout, aliases=aliases, **parameters)
-    if within is not None:
-        results = [x.reshape(members, within, *x.shape[1:]) for x in results]
-    return results, [0] * len(results)
+    return [x.reshape(members, *within, *x.shape[1:]) for x in results], [0] * len(results)
 
 
 batching.primitive_batchers[fused_loop] = _batch
