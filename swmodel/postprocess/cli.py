@@ -2,35 +2,17 @@
 
 import contextlib
 import pathlib
-import shutil
-import subprocess
 from collections.abc import Sequence
 
 import numpy as np
-import xarray as xr
-from matplotlib.animation import FFMpegWriter, PillowWriter
 
 from ..errors import PlotError
 from ..output import KINDS as OF_FILES
 from ..output import STATISTICS
-from . import budgets, gauges, inversion, maps, maxima, overview, sensitivity, spectra, statistics, style
-from .files import (
-    driving,
-    kind_of,
-    label,
-    mesh_of,
-    open_output,
-    positions,
-    seconds,
-    stamp,
-    start_of,
-    undamaged,
-    writing,
-)
-from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
+from . import animate, budgets, gauges, inversion, maps, maxima, overview, sensitivity, spectra, statistics, style
+from .files import driving, kind_of, open_output, positions, seconds, start_of, undamaged
 from .scores import scores, table
 from .series import read_gauges, read_observations
-from .style import draw_storms, storms_of
 
 KINDS = ("auto", *OF_FILES)
 
@@ -194,7 +176,7 @@ def _output(output, sources, kind, second=False):
         first = first or (others or list(sources.values()))[0]
         own = kind in ("sensitivity", "inversion", *PAGES) and first.stem == kind
         stem = first.stem if own else f"{first.stem}.{kind}"
-        return first.with_name(f"{stem}{suffix() if kind == 'animation' else '.png'}")
+        return first.with_name(f"{stem}{animate.suffix() if kind == 'animation' else '.png'}")
     output = pathlib.Path(output)
     if not output.parent.is_dir():
         raise PlotError(f"plot: the folder {output.parent} of {output.name} does not exist; make it first.")
@@ -216,7 +198,7 @@ def _draw(kind, files, output, observed, variable, times, box):
         )
     main = files[needed]
     if kind == "animation":
-        return animate(main, output, variable or "eta", series)
+        return animate.animate(main, output, variable or "eta", series)
     if kind == "tsunami":
         page = overview.tsunami(main, files.get("maxima"), files.get("gauges"), observed, times)
     elif kind == "maps":
@@ -259,74 +241,3 @@ def _first_field(dataset):
         return "eta"
     names = [name for name, array in dataset.data_vars.items() if positions(array)]
     return next((name for name in names if "time" in dataset[name].dims), names[0])
-
-
-DOTS_PER_INCH = 110
-
-
-def suffix() -> str:
-    """ ".mp4" where ffmpeg is installed, else ".gif"."""
-    return ".mp4" if shutil.which("ffmpeg") else ".gif"
-
-
-def animate(
-    dataset: xr.Dataset,
-    path: pathlib.Path,
-    variable: str = "eta",
-    gauges: Sequence = (),
-    frames_per_second: float = 10,
-    width: float = 6.4,
-) -> pathlib.Path:
-    """Writes every record of `variable` as a frame of `path` (.mp4 or .gif); returns `path`.
-
-    An older file stays until the new one is complete.
-
-    Args:
-        width: of the map [inches].
-
-    Raises:
-        PlotError: for an unknown suffix, .mp4 without ffmpeg, or a variable without time.
-    """
-    writer = _writer(path, frames_per_second)
-    mesh = mesh_of(dataset)
-    first = drawable(dataset, mesh, variable, 0)
-    if "time" not in dataset[variable].dims or dataset.sizes["time"] < 2:
-        raise PlotError(f"animate: {variable!r} has one record only; an animation needs two or more.")
-    time, start, storms = seconds(dataset), start_of(dataset), storms_of(dataset)
-    some = np.unique(np.linspace(0, len(time) - 1, 8).round().astype(int)).tolist()
-    norm, colormap = field_norm(dataset[variable], np.stack([drawable(dataset, mesh, variable, k) for k in some]))
-    height = float(np.clip(width * mesh.shape, 1.5, 8.0))
-    with style.applied():
-        page = style.new_figure(width + 1.6, height + 0.85)
-        axes = map_axes(page, (0.65, 0.45, width, height), mesh)
-        image = draw_field(axes, mesh, first, norm, colormap)
-        draw_surroundings(axes, dataset)
-        draw_gauges(axes, mesh, gauges)
-        title = axes.set_title("")
-        colorbar_right_of(axes, image, label(dataset[variable]))
-        try:
-            with writing("animate", path, path.suffix) as part, writer.saving(page, str(part), DOTS_PER_INCH):
-                for k in range(len(time)):
-                    image.set_data(drawable(dataset, mesh, variable, k))
-                    title.set_text(stamp(time[k], start, time[-1]))
-                    moving = draw_storms(axes, storms, mesh, time[k])
-                    writer.grab_frame()
-                    for artist in moving:
-                        artist.remove()
-        except subprocess.CalledProcessError as error:
-            raise PlotError(f"animate: ffmpeg could not write {path} with H.264; name a .gif instead.") from error
-    return path
-
-
-def _writer(path, frames_per_second):
-    kind = path.suffix.lower()
-    if kind == ".gif":
-        return PillowWriter(fps=frames_per_second)
-    if kind != ".mp4":
-        raise PlotError(f"animate: {path} does not end in .mp4 or .gif; name a file that does.")
-    if shutil.which("ffmpeg") is None:
-        raise PlotError(f"animate: {path} needs ffmpeg, which is not installed; name a .gif instead.")
-    even = "pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white"  # H.264 halves both sides
-    return FFMpegWriter(
-        fps=frames_per_second, codec="libx264", extra_args=["-vf", even, "-pix_fmt", "yuv420p", "-crf", "20"]
-    )
