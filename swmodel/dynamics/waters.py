@@ -80,22 +80,20 @@ def with_waters(system: "System", state: State, time: Time) -> State:
     return like(state, fields.replace(**new))
 
 
-def check_resolved(model: Model, dt: float) -> None:
-    """Raise ConfigError if the level over land is too coarse, in the model's precision, for a step's rain; collective.
+def check_resolved(model: Model, dt: float, highest: float) -> None:
+    """Raise ConfigError if the level is too coarse, in the model's precision, for what a step brings; collective.
 
     A level 100 m above 0 has steps of 8e-6 m in single precision, and a step of 1 s of 10 mm/h is a third of that.
 
     Args:
-        model: one whose shores move.
+        model: a ShallowWater.
         dt: the time step [s].
+        highest: the largest distance of the level from 0, on land too, over all ranks [m].
     """
-    sources = [(name, term) for name, term in model.named_parts("terms") if isinstance(term, WaterSource)]
-    if not sources:
-        return
-    own = model.domain.own(model.sea_floor.depth.map(lambda depth, wet: np.abs(depth) * wet, model.sea_floor.wet))
-    highest = max((float(np.max(part, initial=0.0)) for _, part in own), default=0.0)
     rounding = 0.5 * float(jnp.finfo(model.dtype).eps) * highest
-    for name, term in sources:
+    for name, term in model.named_parts("terms"):
+        if not isinstance(term, WaterSource):
+            continue
         rate = term.fastest(model.communicator)
         if model.communicator.agree(0.0 < ROUGHEST * rate * dt < rounding):
             with of_part(name):

@@ -320,9 +320,10 @@ def check_time_step(model: Model, stepper: "TimeStepper", state: State) -> None:
             f"the time step of {dt:g} s is over the limit of {type(stepper).__name__}: {tightest[0]}; "
             f"use {0.9 * tightest[0].dt:.3g} s or less."
         )
+    levels = [float(np.max(np.abs(eta), initial=0.0)) for eta in model.communicator.tiles(state.eta).values()]
+    highest = model.communicator.host_maximum(max(levels))
     for member in getattr(model, "models", [model]):
-        if member.film is not None:
-            check_resolved(member, dt)
+        check_resolved(member, dt, highest)
 
 
 def _at_no_step(stepper, name):
