@@ -5,6 +5,7 @@ A value s of the precision eps is rounded to eps |s| / 2. Single precision round
 twenty times what 100 W m-2 bring in 10 s.
 """
 
+import functools
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -17,7 +18,6 @@ from ..dynamics.waters import WaterSource
 from ..errors import ConfigError, of_part
 
 ROUGHEST = 0.01  # the largest share of what a step brings that rounding may take [1]
-REMEDY = "compute in float64 (model.precision in a file), or with a longer step"
 
 
 def check_resolved(sites: Sequence[Site], dt: float) -> None:
@@ -28,51 +28,50 @@ def check_resolved(sites: Sequence[Site], dt: float) -> None:
         dt: the time step [s].
     """
     model = sites[0].model
-    rounding = 0.5 * float(jnp.finfo(model.dtype).eps)
     waters = [(name, part) for name, part in model.named_parts("terms") if isinstance(part, WaterSource)]
-    rates = [part.fastest(model.communicator) for _, part in waters]
-    for (name, part), rate in zip(waters, rates):
+    inflow = [(part, part.fastest(model.communicator), part.where(model)) for _, part in waters]
+    for (name, part), one in zip(waters, inflow):
         with of_part(name):
-            _check_level(type(part).__name__, rate, sites, dt, rounding)
+            _check(type(part).__name__, sites, dt, lambda site, one=one: [(site.state.eta, _water(site, [one]))])
     for k, tracer in enumerate(model.tracers):
         if isinstance(tracer, Tracer):
-            inflow = [
-                (rate * abs(dict(part.concentrations).get(tracer.name, 0.0)), part.where(model))
-                for (_, part), rate in zip(waters, rates)
-            ]
-            _check_tracer(k, sites, dt, rounding, inflow)
+            _check(f"Tracer {tracer.name}", sites, dt, functools.partial(_contents, k, inflow))
 
 
-def _check_level(who, rate, sites, dt, rounding):
-    """Of a source of water of up to `rate` [m s-1]."""
-    communicator = sites[0].model.communicator
-    highest = communicator.host_maximum(max(float(np.max(np.abs(site.state.eta), initial=0.0)) for site in sites))
-    if communicator.agree(0.0 < ROUGHEST * rate * dt < rounding * highest):
-        raise ConfigError(
-            f"{who}: a step changes the level by {rate * dt:.2g} m at most, and levels up to {highest:.4g} m from 0 "
-            f"are rounded to {2.0 * rounding * highest:.2g} m in this precision, so that water would get lost; "
-            f"{REMEDY}."
-        )
-
-
-def _check_tracer(k, sites, dt, rounding, inflow):
-    """Of tracer number `k`, of which water brings `inflow`, pairs (content [units m s-1], map of where)."""
-    model, sums = sites[0].model, np.zeros(2)
+def _check(who, sites, dt, changes):
+    """Of `changes(site)`, pairs (values, what a second brings to them at most), in each cell."""
+    communicator, sums = sites[0].model.communicator, np.zeros(2)
+    rounding = 0.5 * float(jnp.finfo(sites[0].model.dtype).eps)
     for site in sites:
-        tracer = site.tracers[k].bound(site.largest)
-        source, flux = (_size(x) for x in (tracer.source, tracer.flux))
-        water = sum(rate * model.decomposition.cut(where, site.rank) for rate, where in inflow if rate)
-        for variable, layer in tracer.in_layers(model.layer_count).items():
-            enters = flux * (tracer.layer is not None or layer == 0) + water * (layer == 0)
-            brought = dt * site.wet * (source * site.thicknesses[layer] + enters)
-            content = np.abs(np.asarray(site.state[variable], float))
-            sums += np.sum(brought), np.sum(np.minimum(brought, rounding * content))
-    brought, lost = model.communicator.host_sum(sums)
+        for values, rate in changes(site):
+            brought = dt * site.wet * rate
+            sums += np.sum(brought), np.sum(np.minimum(brought, rounding * np.abs(np.asarray(values, float))))
+    brought, lost = communicator.host_sum(sums)
     if lost > ROUGHEST * brought:
         raise ConfigError(
-            f"Tracer {model.tracers[k].name}: up to {lost / brought:.0%} of what comes in a step of {dt:g} s would get "
-            f"lost, since it is less than the rounding of its content in this precision; {REMEDY}."
+            f"{who}: up to {lost / brought:.0%} of what comes or goes in a step of {dt:g} s would get lost, since it "
+            "is less than the rounding of what is there, in this precision; compute in float64 (model.precision in a "
+            "file), or with a longer step."
         )
+
+
+def _water(site, inflow, name=None):
+    """The water that comes or goes [m s-1], or of the tracer `name` its content."""
+    shares = [1.0 if name is None else abs(dict(part.concentrations).get(name, 0.0)) for part, *_ in inflow]
+    return sum(
+        share * rate * site.model.decomposition.cut(where, site.rank)
+        for share, (_, rate, where) in zip(shares, inflow)
+        if share
+    )
+
+
+def _contents(k, inflow, site):
+    """Of tracer number `k` in each of its layers."""
+    model, tracer = site.model, site.tracers[k].bound(site.largest)
+    source, flux = (_size(x) for x in (tracer.source, tracer.flux))
+    for variable, layer in tracer.in_layers(model.layer_count).items():
+        enters = flux * (tracer.layer is not None or layer == 0) + _water(site, inflow, tracer.name) * (layer == 0)
+        yield site.state[variable], source * site.thicknesses[layer] + enters
 
 
 def _size(value):

@@ -163,5 +163,5 @@ def test_a_source_that_single_precision_would_lose_is_refused(given, layers, sha
     if share is None:
         check_time_step(model, sw.SSPRK3(2.4), model.at_rest())
         return
-    with pytest.raises(ConfigError, match=f"Tracer heat: up to {share} of what comes in a step of 2.4 s"):
+    with pytest.raises(ConfigError, match=f"Tracer heat: up to {share} of what comes or goes in a step of 2.4 s"):
         check_time_step(model, sw.SSPRK3(2.4), model.at_rest())
