@@ -159,7 +159,10 @@ class Layers(ModelPart):
 
     def rest(self, depth: Value | np.ndarray) -> list[Any]:
         """H_k [m] of each layer: numbers and, of the lowest, an array or Field as the depth H [m] is."""
-        return [*(self.thickness[k] for k in range(self.count - 1)), depth - sum(self.thickness)]
+        given: Any = self.thickness
+        given = given.tolist() if isinstance(given, np.ndarray) else given  # so that depths keep their precision
+        upper = [given[k] for k in range(self.count - 1)]
+        return [*upper, depth - sum(upper)]
 
     def excess(self, levels: Sequence) -> list:
         """h_k - H_k [m] of each layer, from the elevations eta_k [m]."""

@@ -33,13 +33,14 @@ def _largest_record(rank, series):
 class Site:
     """One tile's rates [s-1] of every process, and the fields that terms compute theirs from.
 
-    Padding of the tile counts as land. `thickness` [m] is that of the thinnest layer, `column` that of all.
+    Padding of the tile counts as land. `thicknesses` [m] are those of the layers, `thickness` is that of the thinnest
+    one, and `column` that of all.
     """
 
     def __init__(self, model: Model, rank: int, state: State | None, terms: Sequence[Term], tracers: Sequence = ()):
         self.model, self.rank, self.state, self.gravity = model, rank, state, model.gravity
-        largest = functools.partial(_largest_record, rank)
-        self.terms = [term.bound(largest) if type(term).rates is not Term.rates else term for term in terms]
+        self.largest = functools.partial(_largest_record, rank)
+        self.terms = [term.bound(self.largest) if type(term).rates is not Term.rates else term for term in terms]
         self.tracers = tracers
         self.box, self.wet = model.decomposition.box(rank), model.decomposition.cut(model.sea_floor.wet, rank)
         metrics = model.grid.metrics(np.arange(self.box.j0, self.box.j1))
@@ -63,16 +64,17 @@ class Site:
             if floor.bed is not None:  # the deepest water holds no more than all of the cell
                 water = np.maximum(mean + np.asarray(eta, float), 0.0) * floor.bed.ratio**2
                 self.column = np.maximum(np.minimum(self.column, water), 1e-3)
-        self.thickness = self.column if model.layers is None else self._thinnest(state)
+        self.thicknesses = [self.column] if model.layers is None else self._thicknesses(state)
+        self.thickness = np.maximum(functools.reduce(np.minimum, self.thicknesses), 1e-3)
 
-    def _thinnest(self, state):
-        """The thickness of the thinnest layer [m]."""
+    def _thicknesses(self, state):
+        """The thickness of each layer [m]."""
         layers, count = cast(Layers, self.model.layers), self.model.layer_count
         heights = layers.rest(np.where(self.wet, self.box.cut(self.model.sea_floor.depth, 0, 0, 0), np.inf))
         if state is not None and not self.model.linear:
             eta = [np.asarray(state[in_layer("eta", k)], float) for k in range(count)]
             heights = [a + b for a, b in zip(heights, layers.excess(eta))]
-        return np.maximum(functools.reduce(np.minimum, [np.asarray(x, float) for x in heights]), 1e-3)
+        return [np.asarray(x, float) for x in heights]
 
     def speed(self, component: str | None = None) -> np.ndarray:
         """|u| on the east or north face of each cell [m s-1], the largest of all layers.

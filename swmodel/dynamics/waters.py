@@ -49,10 +49,9 @@ if TYPE_CHECKING:
     from .layer import LayerFlow
     from .system import System
 
-__all__ = ["Evaporation", "Infiltration", "Rain", "River", "WaterSource", "check_resolved", "with_waters"]
+__all__ = ["Evaporation", "Infiltration", "Rain", "River", "WaterSource", "with_waters"]
 
 MODERATE = 1e-2 / 3600.0  # [m s-1], a rain that files may hold
-ROUGHEST = 0.01  # the largest error of a step's rain by rounding of the level [1]
 LEAST = 1e-9  # [m]; bounds the share of new water where there is none
 
 
@@ -79,32 +78,6 @@ def with_waters(system: "System", state: State, time: Time) -> State:
     if system.film is not None:  # rounded, the surface may lie below a bed that has been drained
         new["eta"] = pointwise(larger, new["eta"], -(system.depth_at(time + 1.0) * wet))
     return like(state, fields.replace(**new))
-
-
-def check_resolved(model: Model, dt: float) -> None:
-    """Raise ConfigError if the level over land is too coarse, in the model's precision, for a step's rain; collective.
-
-    A level 100 m above 0 has steps of 8e-6 m in single precision, and a step of 1 s of 10 mm/h is a third of that.
-
-    Args:
-        model: one whose shores move.
-        dt: the time step [s].
-    """
-    sources = [(name, term) for name, term in model.named_parts("terms") if isinstance(term, WaterSource)]
-    if not sources:
-        return
-    own = model.domain.own(model.sea_floor.depth.map(lambda depth, wet: np.abs(depth) * wet, model.sea_floor.wet))
-    highest = max((float(np.max(part, initial=0.0)) for _, part in own), default=0.0)
-    rounding = 0.5 * float(jnp.finfo(model.dtype).eps) * highest
-    for name, term in sources:
-        rate = term.fastest(model.communicator)
-        if model.communicator.agree(0.0 < ROUGHEST * rate * dt < rounding):
-            with of_part(name):
-                raise ConfigError(
-                    f"{type(term).__name__}: a step changes the level by {rate * dt:.2g} m at most, and levels up to "
-                    f"{highest:.4g} m from 0 are rounded to {2.0 * rounding:.2g} m in this precision, so that water "
-                    "would get lost; compute in float64 (model.precision in a file), or with a longer step."
-                )
 
 
 class WaterSource(WaterForcing):
@@ -346,8 +319,14 @@ class River(WaterSource):
         return self.positions
 
     def on_tile(self, domain: Domain) -> Self:
-        mouth = CellShare(domain.grid, self.cells(domain.grid, domain.sea_floor.wet))
-        return replaced(super().on_tile(domain), {"share": domain.cut(mouth)})
+        return replaced(super().on_tile(domain), {"share": domain.cut(self._mouth(domain))})
+
+    def _mouth(self, place):
+        """The CellShare of a Domain, or of a Model."""
+        return CellShare(place.grid, self.cells(place.grid, place.sea_floor.wet))
+
+    def where(self, model: Model) -> GridValues:
+        return self._mouth(model).map(lambda share: np.asarray(share > 0, float))
 
     def cells(self, grid: Grid, wet: GridValues) -> list[tuple[int, int]]:
         """[(j, i)] of the cells of its positions; raises ConfigError for one without water near."""

@@ -34,7 +34,7 @@ import numpy as np
 
 from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..errors import ConfigError, DataError
-from ..fields.parameters import Number, check_arguments, in_utc
+from ..fields.parameters import Number, Part, check_arguments, in_utc
 from ..runtime.formats import check_format
 from .cyclones import AMBIENT, EYE, LEAST_SHARE, MOST_SHARE, Cyclone
 from .track_files import ISOTACHS, KNOT, READERS, read_points
@@ -45,6 +45,10 @@ FASTEST = 60.0  # [m s-1], of the centre
 STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record
 LARGEST = 1e6  # [m] of the radii of maximum wind
 AVERAGING = Number(None, "1", above=0.5, maximum=1.0)
+_RULES = {
+    "track": Part(("moments", "longitude"), 'read_track("bal092008.dat")'),
+    "wind_averaging": AVERAGING,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +224,7 @@ def cyclone_of(
         DataError: if the track starts after the run, or ends before it does, or has no radii of winds in quadrants.
         ConfigError: if its central pressure is not below the ambient one in the time of the run, or for another factor.
     """
-    check_arguments("cyclone_of", {"wind_averaging": AVERAGING}, {"wind_averaging": wind_averaging})
+    check_arguments("cyclone_of", _RULES, locals())
     start = in_utc(start)
     times = np.array([(moment - start).total_seconds() for moment in track.moments])
     _check_covers(track, times, start, until)

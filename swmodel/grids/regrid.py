@@ -222,8 +222,11 @@ def _times(field, start):
     if time is None:
         raise DataError(f"{named(field)} has {field.shape[0]} records along {name} without times; add a time axis.")
     times = seconds_since(time, start)
-    if not (np.diff(times) > 0).all():
-        raise DataError(f"the times of {named(field)} do not ascend; sort the file along {name}.")
+    if (wrong := np.flatnonzero(~(np.diff(times) > 0))).size:
+        raise DataError(
+            f"the times of {named(field)} do not ascend: record {wrong[0] + 1}, counted from 0, is not later than the "
+            f"one before it; sort the file along {name}, and give each time once."
+        )
     return times, None
 
 

@@ -40,11 +40,11 @@ from ..dynamics.domain import Model
 from ..dynamics.site import Site
 from ..dynamics.stages import euler_stage
 from ..dynamics.terms import Term
-from ..dynamics.waters import check_resolved
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import control_names
 from ..fields.state import State, replaced
+from .resolution import check_resolved
 
 if TYPE_CHECKING:
     from .explicit import TimeStepper
@@ -271,8 +271,7 @@ def limits(model: Model, stepper: "TimeStepper", state: State | None = None) -> 
         each = [(name, limits(one, stepper, its)) for name, one, its in model.each(state)]
         name, found = min(each, key=lambda named: largest_time_step(named[1]) if named[1] else np.inf)
         return [dataclasses.replace(limit, name=f"{limit.name} in {name}") for limit in found]
-    tiles = model.communicator.tiles((state, model.terms, model.tracers))
-    sites = [Site(model, rank, *tile) for rank, tile in tiles.items()]
+    sites = _sites(model, state)
     highest = model.communicator.host_maximum(max(float(np.max(site.excess)) for site in sites))
     for site in sites:
         site.highest = highest
@@ -307,8 +306,14 @@ def limits(model: Model, stepper: "TimeStepper", state: State | None = None) -> 
     return found
 
 
+def _sites(model, state):
+    """The Sites of this process."""
+    tiles = model.communicator.tiles((state, model.terms, model.tracers))
+    return [Site(model, rank, *tile) for rank, tile in tiles.items()]
+
+
 def check_time_step(model: Model, stepper: "TimeStepper", state: State) -> None:
-    """Raise ConfigError if dt is over a limit, with its name and place, or too short for the rain; collective.
+    """Raise ConfigError if dt is over a limit, with its name and place, or too short for the precision; collective.
 
     Args:
         model, stepper, state: as of `limits`.
@@ -320,9 +325,8 @@ def check_time_step(model: Model, stepper: "TimeStepper", state: State) -> None:
             f"the time step of {dt:g} s is over the limit of {type(stepper).__name__}: {tightest[0]}; "
             f"use {0.9 * tightest[0].dt:.3g} s or less."
         )
-    for member in getattr(model, "models", [model]):
-        if member.film is not None:
-            check_resolved(member, dt)
+    for _, member, its in model.each(state) if model.members else [("", model, state)]:
+        check_resolved(_sites(member, its), dt)
 
 
 def _at_no_step(stepper, name):

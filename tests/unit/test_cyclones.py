@@ -189,6 +189,8 @@ def test_a_longer_run_has_the_same_points_of_a_track_so_that_one_that_goes_on_ro
     assert short.times == long.times == (0.0, 21600.0, 43200.0, 64800.0)
     with pytest.raises(ConfigError, match="not below"):
         tracks.cyclone_of(track, start, 20 * 3600.0)
+    with pytest.raises(ConfigError, match=r"track = 'bal092008.dat' .* read_track"):
+        tracks.cyclone_of("bal092008.dat", start)
 
 
 DYING = (45, 50, 55, 60, 70, 80, 90, 95, 100, 90, 60, 30), (1e3, 998, 995, 990, 982, 975, 968, 962, 958, 968, 985, 996)

@@ -399,8 +399,9 @@ def test_times_that_cannot_be_understood_are_named():
     for units in ("fortnights", "moons since 2000-01-01"):
         with pytest.raises(DataError, match=units.split()[0]):
             read_field_onto(field.assign_coords(time=("time", [0.0, 1.0], {"units": units})), None, grid)
-    with pytest.raises(DataError, match="do not ascend"):
-        read_field_onto(field.assign_coords(time=("time", [1.0, 0.0], {"units": "s"})), None, grid)
+    for second in (0.0, 1.0, np.nan):
+        with pytest.raises(DataError, match="record 1, counted from 0, is not later .* and give each time once"):
+            read_field_onto(field.assign_coords(time=("time", [1.0, second], {"units": "s"})), None, grid)
 
 
 def test_missing_values_take_the_nearest_valid_one_also_across_the_seam():

@@ -12,9 +12,11 @@ from swmodel.dynamics.limiters import Koren, MinMod, MonotonizedCentral, Superbe
 from swmodel.dynamics.site import Site
 from swmodel.dynamics.stages import Exchange
 from swmodel.dynamics.tracers import Centred, FluxLimited, Tracer
+from swmodel.errors import ConfigError
 from swmodel.fields.field import Field
 from swmodel.parallel.halo import exchange
 from swmodel.runtime.compilation import jit
+from swmodel.stepping.stability import check_time_step
 
 NX, NY, HALO = 12, 9, 2
 LIMITERS = (MinMod(), VanLeer(), MonotonizedCentral(), Koren(), Superbee())
@@ -129,3 +131,37 @@ def test_water_that_a_sponge_adds_has_the_concentration_outside():
         np.testing.assert_allclose(rate, c * continuity, rtol=1e-13, atol=1e-18)
     rate, continuity = rates(model, Tracer("dye"), model.state(eta=1.0), np.full((NY, NX), 2.0))
     np.testing.assert_allclose(rate, 2.0 * continuity, rtol=1e-13, atol=1e-18)
+
+
+# -- what precision keeps ---------------------------------------------------------------------------------------------
+
+LAYERS = sw.Layers(thickness=(50.0,), densities=(1025.0, 1027.0))
+HEAT = {"initial": 20.0, "flux": 2.4e-5}  # 100 W m-2
+RECORDS = sw.Records([0.0, 1e5], np.stack([np.zeros((NY, NX)), np.full((NY, NX), 6e-9)]))
+
+
+@pytest.mark.parametrize(
+    "given, layers, share",
+    [
+        (HEAT, None, "100%"),
+        ({"initial": 20.0, "source": RECORDS}, None, "100%"),
+        (HEAT | {"flux": 2.4e-4}, LAYERS, "10%"),
+        (HEAT | {"layer": -1}, LAYERS, "100%"),
+        ({"initial": 20.0, "warm": sw.Rain(3e-6, concentrations={"heat": 20.0})}, None, "100%"),
+        ({"initial": 20.0, "warm": sw.River(3.0, (6e3, 6e3), concentrations={"heat": 20.0})}, None, "100%"),
+        ({"initial": 20.0, "warm": sw.River(3e4, (6e3, 6e3), concentrations={"heat": 20.0})}, None, None),
+        (HEAT | {"initial": 0.0}, None, None),
+        ({"source": 1.0}, LAYERS, None),
+    ],
+    ids=["flux", "records", "top layer", "lowest layer", "rain", "river", "larger river", "no content", "age"],
+)
+def test_a_source_that_single_precision_would_lose_is_refused(given, layers, share):
+    rain = [given[name] for name in given if name == "warm"]
+    tracer = sw.Tracer("heat", **{name: given[name] for name in given if name != "warm"})
+    options = {"layers": layers, "forcing": rain, "communicator": "serial", "dtype": "float32"}
+    model = sw.ShallowWater(plane(), 4000.0, tracers=tracer, **options)
+    if share is None:
+        check_time_step(model, sw.SSPRK3(2.4), model.at_rest())
+        return
+    with pytest.raises(ConfigError, match=f"Tracer heat: up to {share} of what comes or goes in a step of 2.4 s"):
+        check_time_step(model, sw.SSPRK3(2.4), model.at_rest())

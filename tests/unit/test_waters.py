@@ -46,8 +46,8 @@ def beach(*waters, **options):
     return sw.ShallowWater(GRID, lambda x, y: 3.0 - 0.01 * x + 0.0 * y, forcing=waters, **form, **options)
 
 
-def after(model, stepper, seconds):
-    return sw.Simulation(model, model.at_rest(), stepper).run(until=seconds)
+def after(model, stepper, seconds, eta=0.0):
+    return sw.Simulation(model, model.state(eta=eta), stepper).run(until=seconds)
 
 
 STEPPERS = {
@@ -212,7 +212,11 @@ REFUSED = [
     (lambda: basin(sw.River(1.0, (-50.0, 5.0))), r"position \(-50, 5\) is outside the grid"),
     (
         lambda: after(beach(sw.Rain(1e-5), dtype="float32", engine="arrays"), sw.SSPRK3(0.1), 1.0),
-        "water would get lost; compute in float64",
+        "in a step of 0.1 s would get lost.*; compute in float64",
+    ),
+    (
+        lambda: after(basin(sw.Evaporation(5e-8), dtype="float32", engine="arrays"), sw.SSPRK3(1.0), 1.0, eta=5.0),
+        "Evaporation: up to 100% of what comes or goes in a step of 1 s would get lost",
     ),
     (lambda: basin(sw.Infiltration(1e-6)), "without wetting no land is ever wet"),
     (lambda: basin(sw.River(1.0, (50.0, 5.0), concentrations={"mud": 1.0})), "tracers of the model are none"),
