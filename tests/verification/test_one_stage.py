@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.dynamics.clock import Time
+from swmodel.runtime.compilation import jit
+from swmodel.verification.vortices import rates, smooth
 from tests.selection import later
 
 from .cases import take_steps
@@ -99,6 +102,26 @@ def test_the_order_in_time_is_that_of_the_stepper_for_waves_and_one_where_large_
     """V in place of V' where the water falls leaves an error proportional to dt and to the square of the wave."""
     assert order_in_time(stepper, 1e-5, 0.8) == pytest.approx(of_waves, abs=0.15)
     assert order_in_time(stepper, 0.1, 0.1) == pytest.approx(1.0, abs=0.2)
+
+
+@jit
+def predicted(dynamics, state, dt):
+    """The changes in half a step of ForwardBackwardHancock, over its length."""
+    half = dynamics.prepare().flow(state, Time(0, dt=dt)).with_half_step().half_step
+    return {name: x.interior / (0.5 * dt) for name, x in ({"eta": half.rise} | half.gain).items()}
+
+
+def test_the_predictor_is_half_a_step_of_the_equations_to_second_order():
+    fields, errors = smooth(), []
+    exact = rates(fields, 1e-4)
+    options = {"coriolis": sw.FPlane(1e-4), "momentum": sw.MomentumConserving(), "communicator": "serial"}
+    for n in (16, 32):
+        grid = sw.CartesianGrid(n, n, (0.0, 1e6), (0.0, 1e6), "xy")
+        model = sw.ShallowWater(grid, fields["depth"], engine="arrays", **options)
+        state = model.state(**{name: fields[name] for name in ("u", "v", "eta")})
+        found, wanted = predicted(model.dynamics(sw.ForwardBackwardHancock(2.0)), state, 2.0), model.state(**exact)
+        errors.append([np.abs(x - wanted[name]).mean() / np.abs(wanted[name]).mean() for name, x in found.items()])
+    assert np.log2(np.divide(*errors)) == pytest.approx(2.0, abs=0.2), errors
 
 
 def tracer_error(cells, courant=0.4):
