@@ -101,7 +101,7 @@ def growth(model, stepper, dt, state):
 
 
 @EACH
-def test_waves_of_the_grid_live_below_the_limit_and_grow_above_as_the_formula_says(stepper):
+def test_waves_of_the_grid_live_below_the_limit_and_grow_above_by_the_formula(stepper):
     model = linear_sea()
     j, i = np.indices(model.grid.shape)
     checkers = model.state(eta=(-1.0) ** (i + j))
