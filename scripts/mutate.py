@@ -32,7 +32,12 @@ _VERIFICATION = "tests/verification/test_"
 SHORT = tuple(
     f"{_VERIFICATION}{name}.py" for name in ("wall_stress", "dissipation", "conservation", "walls", "convergence")
 )
-STEPPERS = "tests/unit/test_stage_times.py", "tests/unit/test_time_steppers.py", f"{_VERIFICATION}open_sides.py"
+STEPPERS = (
+    "tests/unit/test_stage_times.py",
+    "tests/unit/test_time_steppers.py",
+    "tests/unit/test_stability.py",
+    f"{_VERIFICATION}open_sides.py",
+)
 # The tests that should kill every mutant of a module, the fastest first.
 TESTS = {
     "swmodel/fields/linear.py": ("tests/unit/test_linear.py",),

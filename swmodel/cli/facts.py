@@ -202,7 +202,7 @@ def _high_tides(model: Model) -> Iterator[str]:
 def _drifts(run: Run, model: Model) -> Iterator[str]:
     """A warning of each tide whose nodal factors, those of the start, are off by a hundredth during the run."""
     tides = [(name, getattr(part, "constituents", ()), None) for name, part in model.named_parts()]
-    tides += [(name, tide.names, tide.latitude) for name, _, tide in values_of(model, Harmonics)]
+    tides += [(name, tide.names, tide.nodal.degrees) for name, _, tide in values_of(model, Harmonics)]
     for name, names, latitude in tides:
         off = {} if run.start is None else {each: drift(each, in_utc(run.start), run.until, latitude) for each in names}
         worst = max(off, key=lambda each: off[each], default=None)
@@ -219,7 +219,7 @@ def _solar(run: Run, model: Model) -> Iterator[str]:
     if run.start is None:
         return
     for name, _, tide in values_of(model, Harmonics):
-        changes = {each: from_iho(each, in_utc(run.start), tide.latitude) for each in tide.names}
+        changes = {each: from_iho(each, in_utc(run.start), tide.nodal.degrees) for each in tide.names}
         remedies = [
             f"multiply amplitudes of {each} by {change[0]:.3g} and add {change[1]:.0f} degrees to its lags"
             for each, change in changes.items()

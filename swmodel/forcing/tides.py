@@ -169,7 +169,7 @@ class Tide:
             ramp=float(self.ramp),
             level=None if level is None else _on_tile(level, position, domain, f"{name}: level", rule),
             anomaly=None if anomaly is None else tile_array(anomaly, position, domain, f"{name}: anomaly", rule),
-            latitude=latitude,
+            nodal=NodalLatitude(latitude),
         )
 
 
@@ -201,6 +201,13 @@ def _on_tile(x, position, domain, name, limits):
     return tile_array(x, position, domain, name, limits)
 
 
+@dataclasses.dataclass(frozen=True)
+class NodalLatitude:
+    """The latitude of nodal factors, for files. All are equal: programs have the factors, and do not depend on it."""
+
+    degrees: float | None = dataclasses.field(default=None, compare=False)
+
+
 @pytree
 class Harmonics(TimeVarying):
     """A Tide on one tile.
@@ -212,7 +219,7 @@ class Harmonics(TimeVarying):
         ramp: [s].
         level: number or tile array, or None.
         anomaly: a number, a tile array, a Series or a TimeVarying, or None.
-        latitude: of the nodal factors [degrees], or None.
+        nodal: the NodalLatitude.
     """
 
     amplitude: dict[str, Any]
@@ -223,7 +230,7 @@ class Harmonics(TimeVarying):
     ramp: float = static(default=0.0)
     level: Any = None
     anomaly: Any = None
-    latitude: float | None = dataclasses.field(default=None, metadata={"static": True, "of_grid": True})
+    nodal: NodalLatitude = dataclasses.field(default=NodalLatitude(), metadata={"static": True, "of_grid": True})
 
     uses_time = True
 

@@ -119,7 +119,7 @@ def nodal_latitude(model: Any) -> float | None:
     It is None of a potential alone, and the middle of the grid without tides.
     """
     names, tides = tides_of(model)
-    return tides[0].latitude if tides else None if names else middle_latitude(model.grid)
+    return tides[0].nodal.degrees if tides else None if names else middle_latitude(model.grid)
 
 
 class CurrentWindows:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ForwardBackward", "ForwardBackwardHancock"]
 
+WEIGHTS = 0.281105, 0.088, 0.614, 0.013  # b, c, d, e of ForwardBackward
+
 
 @pytree
 class ForwardBackward(TimeStepper):
@@ -46,10 +48,10 @@ class ForwardBackward(TimeStepper):
         x_{n+1/2} = (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}
         eta_p     = d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}
 
-    with the weights of the paper's section 2.3: b = 0.281105, c = 0.088, d = 0.614, e = 0.013. eta_{n+1} is computed
-    one cell beyond the tile, so that a step needs one exchange. Open boundary conditions read eta_n, which lies half
-    a cell inside and half a step before the new velocity: where an outgoing wave was at that time. With the
-    extrapolated elevation they would halve the stable time step.
+    with the weights of the paper's section 2.3, WEIGHTS. eta_{n+1} is computed one cell beyond the tile, so that a step
+    needs one exchange. Open boundary conditions read eta_n, which lies half a cell inside and half a step before the
+    new velocity: where an outgoing wave was at that time. With the extrapolated elevation they would halve the stable
+    time step.
 
     Args:
         dt: [s].
@@ -65,11 +67,11 @@ class ForwardBackward(TimeStepper):
     buffer_cycle = 3
 
     def amplification(self, z: complex | np.ndarray) -> np.ndarray:
-        b = 0.281105
+        b, *_ = WEIGHTS
         return largest_root([1, -1 - (1.5 + b) * z, (0.5 + 2 * b) * z, -b * z])
 
     def wave_amplification(self, angle: float | np.ndarray) -> np.ndarray:
-        b, c, d, e = 0.281105, 0.088, 0.614, 0.013
+        b, c, d, e = WEIGHTS
         # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
         extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
         pressure = np.array([d, 1 - d - c - e, c, e])
@@ -100,7 +102,7 @@ class ForwardBackward(TimeStepper):
     @staticmethod
     def _weights(count):
         """(for the middle, for the pressure), chosen by how many earlier states there are."""
-        b, c, d, e = 0.281105, 0.088, 0.614, 0.013
+        b, c, d, e = WEIGHTS
         middle = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [1.5 + b, -0.5 - 2 * b, b]])
         pressure = jnp.array([[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [d, 1 - d - c - e, c, e]])
         return middle[count], pressure[count]

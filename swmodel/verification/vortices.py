@@ -66,18 +66,25 @@ def smooth(walls: str = "") -> dict[str, Callable]:
     }
 
 
-def rates(fields: dict[str, Callable], f: float) -> dict[str, Callable]:
-    """{name: function of (x, y)}: the tendencies of these fields, by automatic differentiation."""
-    ddx = lambda q: lambda x, y: jax.jvp(lambda x: q(x, y), (x,), (jnp.ones_like(x),))[1]  # noqa: E731
+def rates(fields: dict[str, Callable], f: float, width: Callable = jnp.ones_like) -> dict[str, Callable]:
+    """{name: function of (x, y)}: the tendencies of these fields, by automatic differentiation.
+
+    Args:
+        fields: u, v, eta and depth, functions of (x, y).
+        f: the Coriolis parameter [s-1].
+        width: of y: the length of a unit of x [m]; on a sphere of which a degree is 1 m, the cosine of the latitude.
+    """
+    ddx = lambda q: lambda x, y: jax.jvp(lambda x: q(x, y), (x,), (jnp.ones_like(x),))[1] / width(y)  # noqa: E731
     ddy = lambda q: lambda x, y: jax.jvp(lambda y: q(x, y), (y,), (jnp.ones_like(y),))[1]  # noqa: E731
+    across = lambda q: lambda x, y: ddy(lambda x, y: width(y) * q(x, y))(x, y) / width(y)  # noqa: E731
     u, v, eta, depth = fields.values()
     head = lambda x, y: G * eta(x, y) + 0.5 * (u(x, y) ** 2 + v(x, y) ** 2)  # noqa: E731
-    absolute_vorticity = lambda x, y: f + ddx(v)(x, y) - ddy(u)(x, y)  # noqa: E731
+    absolute_vorticity = lambda x, y: f + ddx(v)(x, y) - across(u)(x, y)  # noqa: E731
     h = lambda x, y: depth(x, y) + eta(x, y)  # noqa: E731
     return {
         "u": lambda x, y: absolute_vorticity(x, y) * v(x, y) - ddx(head)(x, y),
         "v": lambda x, y: -absolute_vorticity(x, y) * u(x, y) - ddy(head)(x, y),
-        "eta": lambda x, y: -ddx(lambda x, y: h(x, y) * u(x, y))(x, y) - ddy(lambda x, y: h(x, y) * v(x, y))(x, y),
+        "eta": lambda x, y: -ddx(lambda x, y: h(x, y) * u(x, y))(x, y) - across(lambda x, y: h(x, y) * v(x, y))(x, y),
     }
 
 

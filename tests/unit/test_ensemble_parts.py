@@ -1,5 +1,6 @@
 """Members may differ in every number, vector and field of every part: the parts follow from the declarations."""
 
+import datetime
 import typing
 
 import jax
@@ -12,6 +13,7 @@ from swmodel.config.assembly import assemble, model_of
 from swmodel.config.sections import Section
 from swmodel.dynamics.terms import Series, Window
 from swmodel.fields.state import replace
+from swmodel.models.parts import nodal_latitude
 from swmodel.parallel import SerialCommunicator
 from swmodel.stepping.loop import SAME, engine_of, per_member
 from swmodel.stepping.steps import ArrayStepLoop
@@ -139,3 +141,11 @@ def test_a_step_of_members_is_that_of_each_alone(sides, forcing, dissipation, tm
         one, _ = single(dynamics, STEPPER, (state, STEPPER.history(state)))
         for name in one.names:
             np.testing.assert_allclose(together[name][k], one[name], rtol=0, atol=1e-12 * np.abs(one[name]).max())
+
+
+def test_members_may_have_nodal_factors_of_their_own_latitudes():
+    grid, start = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4)), datetime.datetime(2024, 3, 1)
+    sides = [sw.Flather("west", sw.Tide({"M2": (0.5, 30.0)}, start, latitude=y)) for y in (20.0, 50.0, None)]
+    models = [sw.ShallowWater(grid, 100.0, boundaries=side, communicator="serial") for side in sides]
+    ensemble = sw.Ensemble(models, [model.at_rest() for model in models])
+    assert [nodal_latitude(model) for model in ensemble.models] == [20.0, 50.0, 45.0]

@@ -131,6 +131,22 @@ def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved
     assert not tracers or nested.largest_difference_from_one(family, simulation.states, 1e-3) < 1e-10
 
 
+@WITH_COMPILER
+def test_a_floor_that_rises_lifts_the_water_of_all_grids_and_leaves_it_at_rest_with_what_it_carries():
+    """Each grid, its frame and what it gives back have the floor, and the thickness over it, at their own times."""
+    times, rise = FB.dt * np.array([0.0, 5.0, 10.0]), np.array([0.0, 2.0, 7.0])
+    motion = sw.BottomMotion(times, np.multiply.outer(rise, EVERYWHERE))
+    family = nested.family(engine="fused", tracers=TRACERS[1:], source=motion)
+    simulation = sw.NestedSimulation(family, family.states(), FB)
+    for steps in (4, 3):
+        simulation.run(steps=steps)
+        for name, model in family.models.items():
+            state, lifted = simulation.states[name], np.interp(simulation.time, times, rise)
+            np.testing.assert_allclose(state.eta, lifted * model.wet, rtol=0, atol=1e-11)
+            np.testing.assert_allclose(state.one, model.wet * model.sea_floor.water, rtol=1e-13)
+        assert largest(simulation.states, "u") < 1e-11
+
+
 @pytest.mark.verify
 @pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
 def test_layers_stay_at_rest_over_random_depth_and_each_keeps_its_volume_and_its_content(engine):

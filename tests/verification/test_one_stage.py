@@ -1,9 +1,16 @@
 """ForwardBackwardHancock: its longest step, its order and that of SSPRK3, waves on currents, and rotation."""
 
+import functools
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.dynamics.clock import Time
+from swmodel.runtime.compilation import jit
+from swmodel.stepping.steps import one_step
+from swmodel.verification.vortices import rates, smooth
 from tests.selection import later
 
 from .cases import take_steps
@@ -99,6 +106,38 @@ def test_the_order_in_time_is_that_of_the_stepper_for_waves_and_one_where_large_
     """V in place of V' where the water falls leaves an error proportional to dt and to the square of the wave."""
     assert order_in_time(stepper, 1e-5, 0.8) == pytest.approx(of_waves, abs=0.15)
     assert order_in_time(stepper, 0.1, 0.1) == pytest.approx(1.0, abs=0.2)
+
+
+@jit
+def both_rates(dynamics, state, stepper):
+    """({name: rate} of the predictor, that of the step)."""
+    equations, dt = stepper.system(dynamics), stepper.dt
+    half = equations.flow(state, Time(0, dt=dt)).with_half_step().half_step
+    new, _ = one_step(equations, stepper, state, (), 0.0)
+    found = {name: x.interior / (0.5 * dt) for name, x in ({"eta": half.rise} | half.gain).items()}
+    return found, {name: (new[name] - state[name]) / dt for name in found}
+
+
+SPHERE = functools.partial(sw.SphericalGrid, radius=180.0 / np.pi)  # on which a degree is 1 m
+
+
+@pytest.mark.parametrize(
+    "kind, width",
+    [(sw.CartesianGrid, jnp.ones_like), (SPHERE, lambda y: jnp.cos(jnp.deg2rad(y)))],
+    ids=["plane", "sphere"],
+)
+def test_predictor_and_step_have_the_rates_of_the_equations_where_shores_move(kind, width):
+    """For waves and currents over a rough bottom, in steps so short that half of one is as good as none."""
+    fields = {name: lambda x, y, q=q: q(x * 1e6 / 60.0, y * 1e6 / 60.0) for name, q in smooth("xy").items()}
+    exact, stepper = rates(fields, 1.0, width), sw.ForwardBackwardHancock(1e-6)
+    options = {"momentum": sw.MomentumConserving(), "wetting": sw.WettingDrying(), "coriolis": sw.FPlane(1.0)}
+    grid = kind(40, 40, (0.0, 60.0), (0.0, 60.0))
+    model = sw.ShallowWater(grid, fields["depth"], communicator="serial", engine="arrays", **options)
+    state, wanted = model.state(**{name: fields[name] for name in exact}), model.state(**exact)
+    for found in both_rates(model.dynamics(stepper), state, stepper):
+        for name, rate in found.items():
+            wrong = np.abs(rate - wanted[name])[4:-4, 4:-4].mean() / np.abs(wanted[name]).mean()
+            assert wrong < 2.5e-3, (name, wrong)
 
 
 def tracer_error(cells, courant=0.4):
