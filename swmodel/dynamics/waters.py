@@ -31,7 +31,6 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Scalar, Value, pointwise, to_u, to_v
 from ..fields.parameters import OF_GRID, Concentrations, Number, Points, declared, parameter
-from ..fields.parts import of_part
 from ..fields.state import State, as_tile_field, like, pytree, replaced
 from ..fields.variables import Variable
 from ..grids.grid import Grid

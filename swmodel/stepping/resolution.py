@@ -15,7 +15,8 @@ from ..dynamics.site import Site
 from ..dynamics.terms import TimeVarying
 from ..dynamics.tracers import Tracer
 from ..dynamics.waters import WaterSource
-from ..errors import ConfigError, of_part
+from ..errors import ConfigError
+from ..fields.parts import of_part
 
 ROUGHEST = 0.01  # the largest share of what a step brings that rounding may take [1]
 

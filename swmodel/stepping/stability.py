@@ -325,7 +325,7 @@ def check_time_step(model: Model, stepper: "TimeStepper", state: State) -> None:
             f"the time step of {dt:g} s is over the limit of {type(stepper).__name__}: {tightest[0]}; "
             f"use {0.9 * tightest[0].dt:.3g} s or less."
         )
-    for _, member, its in model.each(state) if model.members else [("", model, state)]:
+    for _, member, its in model.each(state) if model.batch else [("", model, state)]:
         check_resolved(_sites(member, its), dt)
 
 
