@@ -26,7 +26,6 @@ import jax
 from ..config import Draft, Experiment, Override, read
 from ..config.assembly import Assembly, coarsened, model_of
 from ..dynamics.system import System
-from ..elliptic import Diagonal
 from ..errors import ConfigError, SwmodelError
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
@@ -339,8 +338,7 @@ def count_iterations(
         model, state = _coarse(draft, cut)
         where = f"a grid of {model.grid.nx} x {model.grid.ny} cells, coarser by a factor of {cut}"
     found = iterations_of(model, state, dataclasses.replace(stepper, solver=solver))
-    if cut > 1 and stepper.rigid_lid and isinstance(getattr(solver, "preconditioner", None), Diagonal):
-        found *= cut
+    found = stepper.iterations_on(cut, found, solver)  # pyright: ignore[reportAttributeAccessIssue]
     if found and found >= getattr(solver, "iterations", math.inf):
         raise ConfigError(
             f"plan: the solver needs more than its {solver.iterations} iterations, counted on {where}; set "

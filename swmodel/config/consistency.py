@@ -35,7 +35,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         _windows,
         _files,
         _intervals,
-        _rigid_lid,
+        _products,
         _potential,
         _dates_of_tides,
         _sums,
@@ -121,9 +121,9 @@ def _sums(output, ensemble):
             )
 
 
-def _rigid_lid(stepper, output):
-    for path, section in output.named_products() if stepper.part.rigid_lid else ():
-        if section.part.of_moving_surface:
+def _products(stepper, output):
+    for path, section in output.named_products():
+        if not stepper.part.may_have(section.part):
             yield Mistake(path, f"under a rigid lid the surface does not move: there are no {path[1]}; leave it out")
 
 

@@ -201,7 +201,7 @@ class Outputs(AbstractSimulation):
         who = type(product).__name__
         if self.model.batch and not product.of_ensembles:
             raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
-        if self.scheme.rigid_lid and product.of_moving_surface:
+        if not self.scheme.may_have(product):
             raise ConfigError(f"{who}: under a rigid lid the surface does not move; omit {path}.")
         if product.records is not None:
             self._interval(product.every, path)

@@ -109,6 +109,11 @@ class TimeStepper(ModelPart, abc.ABC):
     needs_momentum_form = False
     remedy = "another scheme"
 
+    @classmethod
+    def may_have(cls, product: Any) -> bool:
+        """Whether its runs may have a Product, or one of a class: under a rigid lid none of a surface that moves."""
+        return not (cls.rigid_lid and product.of_moving_surface)
+
     def system(self, dynamics: "System") -> "System":
         """A System of tiles prepared for the States that this scheme steps; collective."""
         return dynamics.prepare()

@@ -101,6 +101,10 @@ class Implicit(TimeStepper):
         if self.has_solver and self.solver is not None:  # pyright: ignore[reportAttributeAccessIssue]
             elliptic.check_solver(self.solver, type(self).__name__)  # pyright: ignore[reportAttributeAccessIssue]
 
+    def iterations_on(self, finer: float, count: float, solver: "elliptic.Solver") -> float:
+        """The iterations of the solver on a grid that is `finer` by a factor than one where it took `count`."""
+        return count
+
     def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
         return self.prepare(equations).step(equations, state, history, time)
 

@@ -49,6 +49,7 @@ import numpy as np
 
 from ..defaults import AB2_EPSILON, THETA
 from ..dynamics.forcing import WaterForcing
+from ..elliptic import Diagonal
 from ..errors import ConfigError
 from ..fields.parameters import parameter
 from ..fields.state import pytree, replace, static
@@ -61,6 +62,7 @@ from .surface import Surface
 if TYPE_CHECKING:
     from ..dynamics.site import Site
     from ..dynamics.system import System
+    from ..elliptic.base import Solver
 
 __all__ = ["RigidLid", "SemiImplicit", "Solved"]
 
@@ -132,6 +134,9 @@ class RigidLid(Implicit):
     def system(self, dynamics: "System") -> "System":
         return replace(dynamics, rigid_lid=True).prepare()
 
+    def iterations_on(self, finer: float, count: float, solver: "Solver") -> float:
+        return count * finer if isinstance(getattr(solver, "preconditioner", None), Diagonal) else count
+
     def prepare(self, equations: "System") -> "PlannedStep":
         rising = [x for x in equations.terms if x.changes_elevation or isinstance(x, WaterForcing)]
         moving = [type(term).__name__ for term in rising]
@@ -142,4 +147,4 @@ class RigidLid(Implicit):
                 f"RigidLid: {moving[0]} needs a surface that moves, and under a rigid lid none does; leave it out, or "
                 "use SemiImplicit."
             )
-        return RigidLidStep(self.dt, self.epsilon, Surface.of(equations, type(self).__name__, self.solver, 1.0))
+        return RigidLidStep(self.dt, self.epsilon, Surface.of(equations, type(self).__name__, self.solver, None))

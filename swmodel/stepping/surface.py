@@ -81,27 +81,27 @@ class Surface:
     follows_level: bool = static(kw_only=True)
 
     @staticmethod
-    def of(equations: "System", who: str, solver: "Solver | Substeps | None", span: Scalar) -> "Surface":
+    def of(equations: "System", who: str, solver: "Solver | Substeps | None", span: Scalar | None) -> "Surface":
         """The Surface of the scheme `who`.
 
         Args:
             equations: the System, prepared.
             who: the scheme's name.
             solver: the elliptic.Solver, or what has its `plan`, `replanned` and `needs_constants`; None for a default.
-            span: theta dt [s], the square of which is in the coefficient; without meaning under a rigid lid.
+            span: theta dt [s], the square of which is in the coefficient; None under a rigid lid.
         """
         if equations.elliptic_domain is None:
             raise ConfigError(f"{who}: this System was made for another stepper; make it by model.dynamics(stepper).")
         domain = replace(equations.elliptic_domain, tile=equations.geometry.tile)
-        rigid, dtype = equations.rigid_lid, equations.depth.dtype
+        dtype = equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.open_boundaries
         solver = solver or automatic(domain, constant, dtype)
-        follows = not (rigid or equations.linear or solver.needs_constants)
+        follows = not (span is None or equations.linear or solver.needs_constants)
         rest = _constant(equations) if constant and not follows else None
-        weight = jnp.asarray(1.0, dtype) if rigid else equations.gravity * span**2
-        opening = None if rigid else _opening(equations, domain, span)
+        weight = jnp.asarray(1.0, dtype) if span is None else equations.gravity * span**2
+        opening = None if span is None else _opening(equations, domain, span)
         one = jnp.ones((), dtype)
-        screening = None if rigid else one if opening is None else one + opening
+        screening = None if span is None else one if opening is None else one + opening
         c = weight * (equations.depth.interior if rest is None else rest)
         plan = solver.plan(domain, elliptic.Coefficients(c, screening))
         rests = None if rest is None else [rest] if equations.layers is None else equations.layers.rest(rest)
