@@ -46,7 +46,7 @@ _HOMES = {
     "dynamics.terms": ("Forcing", "Term"),
     "dynamics.tracers": ("Centred", "FluxLimited", "Tracer"),
     "dynamics.waters": ("Evaporation", "Infiltration", "Rain", "River"),
-    "dynamics.wetting": ("WettingDrying",),
+    "dynamics.shores": ("WettingDrying",),
     "elliptic.base": ("Solver",),
     "fields.field": ("to_u", "to_v"),
     "fields.parameters": ("parameter",),

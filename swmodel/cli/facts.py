@@ -96,9 +96,7 @@ def sea_line(floor: Floor, cells: int) -> str:
         wet = f"{under:,} of {cells:,} cells under water at rest ({100 * under / cells:.0f} %)"
         wet += f", {dry:,} that may be flooded"
     deep = f"{low:g} m deep" if low == high else f"{low:.4g} to {high:.4g} m deep, {mean:.4g} m in the mean"
-    levees = f"; {len(floor.levees)} levee{'s' * (len(floor.levees) > 1)}" if floor.levees else ""
-    subgrid = "" if floor.bed is None else f"; tables of {floor.bed.ratio} x {floor.bed.ratio} fine cells in each"
-    return f"{wet}, {deep}{levees}{subgrid}"
+    return "; ".join([f"{wet}, {deep}", *floor.finer])
 
 
 def layers_lines(model: ShallowWater) -> list[tuple[str, str]]:
@@ -155,17 +153,10 @@ def step_line(dt: float, limits: Sequence[Limit], longest: float, until: float) 
 
 def output_lines(experiment: Experiment, model: ShallowWater, dt: float, start: float = 0.0) -> list[str]:
     """A line for each file of a run that begins at `start` [s]: its content, its interval and its largest size."""
-    run = written_run(experiment, model, model.grid.nx * model.grid.ny, dt, start)
+    run = WrittenRun(model, model.grid.nx * model.grid.ny, experiment.run.until - start, dt)
     place = {"fields": 0, "gauges": 1, "spectra": 3, "restart": 4}
     files = sorted(experiment.output.files(), key=lambda file: place.get(str(file[0][1]), 2))  # products before spectra
     return [section.line(run) for _, section in files]
-
-
-def written_run(experiment: Experiment, model: ShallowWater, cells: int, dt: float, start: float = 0.0) -> WrittenRun:
-    """What the files of a run on `cells` cells with steps of `dt` [s] depend on, from `start` [s] on."""
-    moving_shore = experiment.model.wetting is not None and experiment.source is not None
-    finer_bed = experiment.bathymetry is not None and experiment.bathymetry.subgrid is not None
-    return WrittenRun(model, cells, experiment.run.until - start, dt, (moving_shore, finer_bed))
 
 
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning

@@ -16,7 +16,7 @@ from ..adjoint.costs.costs import BoxEnergy
 from ..adjoint.problem import Problem
 from ..config import Experiment, Override, read
 from ..config.assembly import Assembly, model_of, time_step
-from ..config.scenario import Output, arrays_of
+from ..config.scenario import Output, WrittenRun, arrays_of
 from ..config.sections import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.studies import steps_of
 from ..errors import ConfigError, SwmodelError
@@ -290,7 +290,7 @@ def files_of(
         cells: the number of cells of the grid.
         tiles: the number of ranks, each of which has a chunk of a Zarr store.
     """
-    run = facts.written_run(experiment, model, cells, dt)
+    run = WrittenRun(model, cells, experiment.run.until, dt)
     each = [section.size_on_disk(run, restarted, tiles) for _, section in experiment.output.files()]
     return sum(count for count, _ in each), sum((size for _, size in each), 0.0)
 

@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..defaults import GRAVITY
-from ..dynamics.conserving import MomentumConserving
 from ..errors import ConfigError, DataError, SwmodelError
 from ..fields.parameters import MOST
 from ..fields.variables import PROGNOSTIC
@@ -121,11 +120,12 @@ def assemble(
     if made.section("run") is not None:
         made.attempt(("run", "layout"), tiles, made.grid, ranks, made.section("run").layout)
     if (floor := made.section("bathymetry")) is not None:
-        wetting = getattr(made.section("model"), "wetting", None) is not None
-        made.bathymetry = made.attempt(("bathymetry",), floor.on, made.grid, wetting)
+        moving = bool(getattr(made.section("model"), "shore", None))
+        made.bathymetry = made.attempt(("bathymetry",), floor.on, made.grid, moving)
         if made.bathymetry is not None and is_evaluated_whole(made.grid):
             made.bathymetry = made.attempt(("bathymetry",), made.bathymetry.surveyed, SerialCommunicator())
-        made.attempt(("bathymetry", "levees"), floor.check_levees, made.grid)
+        for name, value in floor:
+            made.attempt(("bathymetry", name), floor.check_key, name, value, made.grid)
     run, on = made.section("run"), made.surroundings
     for group in ("dissipation",) if run is None else ("dissipation", "forcing", "boundary"):
         entries: Any = made.section(group) or ()
@@ -242,16 +242,19 @@ def model_of(
 def options_of(made: Assembly) -> dict[str, Any]:
     """The arguments of ShallowWater that follow from the sections of an Assembly without mistakes."""
     experiment, on = made.experiment(), made.surroundings
-    return experiment.model.options() | {
-        "coriolis": experiment.coriolis.build(),
-        "levees": experiment.bathymetry.read_levees(),
-        "forcing": made.forcing,
-        "dissipation": tuple(section.build(on) for section in experiment.dissipation),
-        "boundaries": tuple(section.build(on) for section in experiment.boundary),
-        "tracers": made.tracers,
-        "layers": experiment.layers and experiment.layers.build(),
-        "source": made.source,
-    }
+    return (
+        experiment.model.options()
+        | experiment.bathymetry.options()
+        | {
+            "coriolis": experiment.coriolis.build(),
+            "forcing": made.forcing,
+            "dissipation": tuple(section.build(on) for section in experiment.dissipation),
+            "boundaries": tuple(section.build(on) for section in experiment.boundary),
+            "tracers": made.tracers,
+            "layers": experiment.layers and experiment.layers.build(),
+            "source": made.source,
+        }
+    )
 
 
 # -- the time step -----------------------------------------------------------------------------------------------------
@@ -305,7 +308,6 @@ def unstable(made: Assembly) -> list[Mistake]:
         return []
     if not is_evaluated_whole(made.grid):
         return []
-    wetting = {} if model.wetting is None else {"wetting": model.wetting.build(), "momentum": MomentumConserving()}
     waves = ShallowWater(
         made.grid,
         made.bathymetry,
@@ -313,7 +315,7 @@ def unstable(made: Assembly) -> list[Mistake]:
         layers=layers and layers.build(),
         communicator=SerialCommunicator(),
         dtype="float32",
-        **wetting,
+        **model.shore,
     )
     found = limits(waves, stepper.stepper())
     return [Mistake(("stepper", "dt"), too_long(stepper, found))] if found and stepper.dt > found[0].dt else []

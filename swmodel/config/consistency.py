@@ -305,23 +305,17 @@ def coast_mistakes(
     if model.momentum != "momentum_conserving" and "damping" in model.written:
         text = f"momentum is {model.momentum!r}, which damps nothing; write 'momentum_conserving', or leave this out"
         yield Mistake(("model", "damping"), text)
-    if model.wetting is None:
-        if bathymetry is not None and bathymetry.levees is not None:
-            yield Mistake(
-                ("bathymetry", "levees"),
-                "water flows over levees only with model.wetting; give that, or leave this out",
-            )
-        if bathymetry is not None and bathymetry.subgrid is not None:
-            yield Mistake(("bathymetry", "subgrid"), "needs model.wetting; give that, or leave this out")
+    moving = model.wetting is not None
+    for name in () if bathymetry is None else bathymetry.unused(moving):
+        remedy = "wetting keeps the topography as it is;" if moving else "needs model.wetting; give that, or"
+        yield Mistake(("bathymetry", name), f"{remedy} leave this out")
+    if not moving:
         return
     if model.momentum != "momentum_conserving":
         yield Mistake(
             ("model", "wetting"),
             f"wetting needs momentum = 'momentum_conserving', and momentum is {model.momentum!r}; change it",
         )
-    for name in ("minimum_depth", "fill_lakes", "sound_speed"):
-        if bathymetry is not None and name in bathymetry.written:
-            yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
     for k, entry in enumerate(tracer):
         if entry.scheme == "centred":
             yield Mistake(

@@ -131,10 +131,7 @@ def _sections(draft, section, grid, output):
     given, model = draft.sections, _model(draft.sections.get("model"), section)
     floor = section.bathymetry or given.get("bathymetry")
     if section.bathymetry is None and floor is not None:
-        kept = floor.written - {"levees"}  # those that cross the nest are taken from the family's
-        if model is not None and model.wetting is not None:
-            kept -= {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
-        floor = type(floor)(**{key: getattr(floor, key) for key in kept})
+        floor = floor.in_nest(model is not None and bool(model.shore))
     if floor is not None and getattr(floor, "fill_lakes", False):
         floor = floor.replaced(fill_lakes=INSIDE)
     replaced = {
@@ -287,10 +284,9 @@ def _of_member(made, draft):
 
 def _options(made):
     """The arguments of ShallowWater in which a nest may differ."""
-    options = options_of(made)
-    levees = {"levees": options["levees"]} if options["levees"] else {}
-    names = *Flow.schema(), "forcing", "dissipation", "tracers"
-    return levees | {name: options[name] for name in names if name in options}  # `damping` is in the form of momentum
+    options, floor = options_of(made), made.section("bathymetry").options()
+    names = *Flow.schema(), "forcing", "dissipation", "tracers", *floor
+    return {name: options[name] for name in names if name in options}  # `damping` is in the form of momentum
 
 
 def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:

@@ -11,8 +11,8 @@ from ..dynamics.cores import Discretisation, FilteredDifferences
 from ..dynamics.dissipation import Slip
 from ..dynamics.layer import VorticityFlux
 from ..dynamics.layers import Layers as StackedLayers
+from ..dynamics.shores import WettingDrying
 from ..dynamics.terms import Term
-from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number
 from ..fields.parts import numbers_of
 from ..fields.state import State, replaced
@@ -64,8 +64,8 @@ class Flow(Section):
     momentum: Annotated[Any, FORMS] = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: Annotated[Any, CORIOLIS_FORMS] | None = None  # that of f V, where it is another one
     damping: Damping = 1.0  # by momentum_conserving; longer steps with less
-    wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
-    least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
+    wetting: Wetting | None = None  # lets shores move: cells dry and flood; needs momentum = "momentum_conserving"
+    least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 if shores move
     side: Annotated[Any, SLIPS] = "free_slip"  # of walls and coasts
 
     @property
@@ -74,12 +74,16 @@ class Flow(Section):
         form = FORMS.made(self.momentum)
         return replaced(form, {"damping": self.damping}) if "damping" in self.written else form
 
+    @property
+    def shore(self) -> dict[str, Any]:
+        """The arguments of ShallowWater that let the shore move; none where it is fixed."""
+        return {} if self.wetting is None else {"wetting": self.wetting.build(), "momentum": MomentumConserving()}
+
     def options(self) -> dict[str, Any]:
         """The arguments of ShallowWater that follow from these keys."""
-        return {
+        return self.shore | {
             "momentum": self.form,
             "coriolis_form": CORIOLIS_FORMS.made(self.coriolis_form),
-            "wetting": self.wetting and self.wetting.build(),
             "least_thickness": self.least_thickness,
             "side": SLIPS.made(self.side),
         }

@@ -15,7 +15,6 @@ import jax
 
 from ..defaults import MAXIMA_THRESHOLD, MINIMUM_DEPTH
 from ..diagnostics.derived import in_all_layers
-from ..errors import ConfigError, DataError
 from ..fields.parameters import Number
 from ..fields.state import State
 from ..grids import grid
@@ -23,7 +22,7 @@ from ..grids.bathymetry import SOUND_SPEED, SeaFloor, depth_on, elevation_on
 from ..grids.levees import Levee, check_on_grid, read_levees
 from ..grids.patches import Patch
 from ..grids.subgrid import RATIO
-from ..grids.topography import Topography, topography_of
+from ..grids.topography import LEVELS, Topography, topography_of
 from ..output.products.base import Product
 from ..output.products.snapshots import with_bed
 from ..runtime import memory
@@ -71,33 +70,42 @@ SoundSpeed = Annotated[float, SOUND_SPEED]
 SubgridRatio = Annotated[int, RATIO]
 
 
+OF_FIXED_SHORES = "minimum_depth", "fill_lakes", "sound_speed"  # a topography is kept as it is
+OF_MOVING_SHORES = "levees", "subgrid"
+
+
 class _Floor(Section):
     mask: Polygons | MapFile | None = None  # cells of water, or that may be wet: a map that is 1/2 or more; a coast
-    subgrid: SubgridRatio | None = None  # fine cells along a cell's side, of which it gets tables; needs model.wetting
-    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
+    subgrid: SubgridRatio | None = None  # fine cells along a cell's side, of which it gets tables; for moving shores
+    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; for moving shores
 
-    def on(self, grid: grid.Grid, wetting: bool = False) -> SeaFloor | Topography:
-        """The SeaFloor of a grid; its Topography where the model has `wetting`."""
+    def on(self, grid: grid.Grid, moving: bool = False) -> SeaFloor | Topography:
+        """The SeaFloor of a grid; its Topography where the shore moves."""
         mask = None if self.mask is None else self.mask.mask(grid)
-        return topography_of(self, grid, mask) if wetting else self._floor(grid, mask)
+        return topography_of(self, grid, mask) if moving else self._floor(grid, mask)
 
     def _floor(self, grid, mask):
         raise NotImplementedError
 
-    def read_levees(self) -> tuple[Levee, ...]:
-        """The levees, with crests above the water at rest."""
-        if self.levees is None:
-            return ()
-        return read_levees(self.levees, getattr(self, "datum", 0.0), getattr(self, "land_datum", 0.0))
+    def unused(self, moving: bool) -> list[str]:
+        """The keys that are of no use if the shore moves, or of use only then."""
+        return [name for name in (OF_FIXED_SHORES if moving else OF_MOVING_SHORES) if name in self.written]
 
-    def check_levees(self, grid: grid.Grid) -> None:
-        """Raise DataError if the table of levees cannot be used, or has a levee that crosses no face of the grid."""
-        if self.levees is not None:
-            levees = read_levees(self.levees)
-            try:
-                check_on_grid(levees, grid)
-            except ConfigError as error:
-                raise DataError(f"{self.levees}: {error}") from None
+    def in_nest(self, moving: bool) -> "_Floor":
+        """The section of a nest without one of its own; levees that cross it are taken from the family's."""
+        kept = self.written - {"levees"} - set(self.unused(True) if moving else ())
+        return type(self)(**{key: getattr(self, key) for key in kept})
+
+    def options(self) -> dict[str, tuple[Levee, ...]]:
+        """The arguments of ShallowWater in addition to the depth: levees, with crests above the water at rest."""
+        if self.levees is None:
+            return {}
+        return {"levees": read_levees(self.levees, *(getattr(self, name, 0.0) for name in LEVELS))}
+
+    def check_key(self, name: str, value: Any, grid: grid.Grid) -> None:
+        """Raise an error if the table of levees cannot be used, or has a levee that crosses no face of the grid."""
+        if name == "levees" and value is not None:
+            check_on_grid(read_levees(value), grid, value)
 
 
 class FlatBottom(_Floor):
@@ -182,14 +190,12 @@ class WrittenRun:
     Attributes:
         model: the ShallowWater, on any tile, or the Ensemble; cells: the number of cells of its grid.
         until, dt: the length of the run and of a step [s].
-        beds: whether the sea floor of a run with wetting and drying moves, and whether it is finer than the cells.
     """
 
     model: Any
     cells: int
     until: float
     dt: float
-    beds: tuple[bool, bool] = (False, False)
 
     @property
     def members(self) -> int:
@@ -228,13 +234,13 @@ class Fields(FileSection):
     coarsen: Count = 1  # cells along the sides of blocks, of which a netCDF file has the means
 
     def line(self, run: WrittenRun) -> str:
-        names, records = ", ".join(with_bed(self.variables, *run.beds)), run.records(self.every)
+        names, records = ", ".join(with_bed(self.variables, run.model)), run.records(self.every)
         packed = "" if self.compression == "none" else " before compression"
         about = f"{size(self.size_on_disk(run, (), 1)[1])}{packed}"
         return f"{self.file}: {names} every {duration(self.every)}, {records} records, {about}"
 
     def size_on_disk(self, run: WrittenRun, restarted: Sequence[int], tiles: int) -> tuple[int, float]:
-        names, records = with_bed(self.variables, *run.beds), run.records(self.every)
+        names, records = with_bed(self.variables, run.model), run.records(self.every)
         arrays = sum(len(in_all_layers(name, run.model)) for name in names)
         return _number(self.file, arrays, records * tiles), 4.0 * run.members * run.cells * records * arrays
 

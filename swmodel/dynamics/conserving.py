@@ -45,7 +45,7 @@ __all__ = ["MomentumConserving", "ShoreSystem"]
 class MomentumConserving(EnergyConserving):
     """Conserves momentum across bores, and damps scales that the grid does not resolve. Stelling and Duinmeijer (2003).
 
-    It needs ForwardBackwardHancock or SSPRK3, and wetting and drying needs this form. The Coriolis force has the
+    It needs ForwardBackwardHancock or SSPRK3, and a shore that moves needs this form. The Coriolis force has the
     energy-conserving form unless the model has another `coriolis_form`.
 
     Args:

@@ -26,8 +26,7 @@ step changes continuously, so that rounding does not choose between them where t
 
 On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with f +
 u tan(latitude) / a. **Beds finer than the grid** give cells their level and faces their sections (subgrid.py).
-**Levees** stand on faces (wetting.py). Over them h_u is at most the level above the crest, and the flux at most the
-critical one. Where no water reaches the crest there is no flow.
+**Walls** on faces limit what passes over them (shores.py).
 """
 
 import copy
@@ -65,9 +64,9 @@ from .limiters import (
     smaller,
     upstream,
 )
+from .shores import Walls, outflow, outflow_share
 from .subgrid import Sections
 from .system import System
-from .wetting import Crests, limited_outflow, outflow, outflow_share
 
 SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
 FROUDE = 2e-3  # of a velocity, or its growth, within which one form of the pressure or advection turns into the other
@@ -83,7 +82,7 @@ class ConservingFlow(LayerFlow):
         self.thin = equations.film  # the thickness of water that stays where it is [m]; None where the shore is fixed
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)
-        self.crests = None if equations.crests is None else Crests(self)
+        self.walls = Walls.of(self)
         self.sections = None if equations.subgrid is None else Sections(self)
         if self.sections is not None:  # stored, since many faces read it
             self.eta = equations.evaluation.finish_stage(self.level_of(self.h))
@@ -135,7 +134,7 @@ class ConservingFlow(LayerFlow):
         leaving = (2.0 * self.time.dt) * outflow(*self.fluxes)
         mixing = self.covered * pointwise(lambda v, out: (v > out).astype(v.dtype), self.volume, leaving)
         faces = g.wet_u * west(mixing) * east(mixing), g.wet_v * south(mixing) * north(mixing)
-        return faces if self.crests is None else self.crests.overflown(faces)
+        return self.walls.overflown(faces)
 
     @functools.cached_property
     def sloping_faces(self) -> tuple[AbstractField, AbstractField]:
@@ -183,7 +182,7 @@ class ConservingFlow(LayerFlow):
         if self.thin is None:
             return flux_x, flux_y
         share = outflow_share(self.volume, flux_x, flux_y, self.time.dt)
-        return limited_outflow(flux_x, west(share), east(share)), limited_outflow(flux_y, south(share), north(share))
+        return tuple(f * upstream(f, axis.low(share), axis.high(share)) for axis, f in ((X, flux_x), (Y, flux_y)))
 
     @functools.cached_property
     def _transports(self):
@@ -217,8 +216,7 @@ class ConservingFlow(LayerFlow):
         momentum, depth, wet = self.equations.momentum, self.depth, self.geometry.wet
         joined = axis.low(wet) * axis.high(wet)
         bed = pointwise(smaller, axis.low(depth), axis.high(depth))  # the depth of the higher one
-        bed = bed if self.sections is None else self.sections.deepest(axis)
-        bed = bed if self.crests is None else pointwise(smaller, bed, self.crests.depth(axis))
+        bed = self.walls.highest(axis, bed if self.sections is None else self.sections.deepest(axis))
         step = self._where_connected(axis, axis.difference(self.eta) * joined, bed)
         low, high = both_sides(axis, self.eta, step, momentum.limiter)
         rise = 0.0 if self.half_step is None else self.half_step.rise_upstream(axis, velocity)
@@ -232,9 +230,7 @@ class ConservingFlow(LayerFlow):
         level, wave_depth = upstream(velocity, low, high) + rise, None
         if self.sections is not None:
             h_face, wave_depth = self.sections.of_water(axis, level, h_face)
-        flux = h_face * velocity
-        if self.crests is not None:
-            h_face, flux = self.crests.limited(axis, velocity, h_face, level)
+        h_face, flux = self.walls.limited(axis, velocity, h_face, level)
         if momentum.damping == 0:
             return flux
         on = axis.low(axis.low(joined)) * deep * axis.high(axis.high(joined))
@@ -291,7 +287,7 @@ class ConservingFlow(LayerFlow):
             moved = velocity + dt * (rate + explicit[k])
             moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
             moved = moved if self.sections is None else self.sections.given(axis, moved, level)
-            moved = moved if self.crests is None else self.crests.given_over_crests(axis, moved, level)
+            moved = self.walls.given(axis, moved, level)
             damping = damping_after(self, k, moved, dt)
             new.append((moved, None if damping is None else 1.0 + dt * damping))
         return new
@@ -309,9 +305,7 @@ class ConservingFlow(LayerFlow):
             from_low, from_high = from_low + gain, from_high + gain
         advected = (axis.high(through * from_low) - axis.low(through * from_high)) * (per_h / area)
         head = (velocity + 0.5 * (axis.high(from_low) + axis.low(from_high))) * growth * per_d
-        rising = velocity * axis.difference(self.equations.depth)
-        if self.crests is not None:
-            rising = self.crests.rising(axis, rising)
+        rising = self.walls.rising(axis, velocity * axis.difference(self.equations.depth))
         per_square = per_h / (FROUDE * FROUDE * self.gravity)  # [s2 m-2]
         spreading = growth.map(lambda du: larger(du, 0.0))
         contracting = growth - spreading
@@ -388,7 +382,7 @@ class ConservingFlow(LayerFlow):
         """(1 / h_u, 1 / h_v) [m-1] with `wind_depth` where there is less water, Fields at u and v."""
         if self.thin is None:
             return self.per_h_u, self.per_h_v
-        g, least = self.geometry, max(self.equations.wetting.wind_depth, self.thin)
+        g, least = self.geometry, max(self.equations.shore.wind_depth, self.thin)
         return self._per_h(X, g.wet_u, least), self._per_h(Y, g.wet_v, least)
 
     def _per_h(self, axis, wet, least=None):

@@ -16,7 +16,8 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..errors import ConfigError, SwmodelError
+from ..errors import SwmodelError
+from ..fields.parameters import Number, Part
 from ..fields.state import State
 from ..fields.variables import Variable
 from ..grids.bathymetry import Bathymetry, SeaFloor
@@ -36,8 +37,8 @@ from ..grids.windows import (
 )
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Decomposition, Tile
+from .shores import FIXED, Shore
 from .terms import Series
-from .wetting import WettingDrying
 
 if TYPE_CHECKING:
     from ..grids.geometry import Coriolis
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from .system import System
     from .terms import Term
     from .transported import Transported
-    from .wetting import WettingDrying
 
 
 __all__ = ["DepthLike", "Domain", "Faces", "Floor", "Model", "floor_of"]
@@ -171,7 +171,6 @@ class Model:
     linear: bool
     side: "Slip"
     core: "Discretisation"
-    wetting: "WettingDrying | None"
     film: float | None
     terms: "tuple[Term, ...]"
     open_boundaries: "tuple[OpenBoundary, ...]"
@@ -196,6 +195,10 @@ class Model:
 
 
 DepthLike: TypeAlias = FieldLike | Bathymetry | SeaFloor | Topography  # what a depth may be given as
+FLOOR_RULES = {  # of the arguments from which `floor_of` makes a Floor
+    "depth": Number("h", "m", steady=True),
+    "levees": Part(("points", "crest"), "Levee(points, crest)", several=True),
+}
 
 
 class Floor:
@@ -226,16 +229,14 @@ class Floor:
         return self.wet if position == "h" else Faces(self.wet, self.domain.grid, position, is_open)
 
     @functools.cached_property
-    def crests(self) -> tuple[GridValues, GridValues] | None:
-        """The depths of the levees' crests on faces at u and v [m]; None without levees."""
-        if not self.levees:
-            return None
+    def crests(self) -> tuple[GridValues, ...]:
+        """The depths of the levees' crests on faces at u and v [m]; () without levees."""
         grid, most = self.domain.grid, max(8, 2 * len(self.domain.communicator.ranks))
-        return cached(CrestDepths(self.levees, grid, "u"), most), cached(CrestDepths(self.levees, grid, "v"), most)
+        return tuple(cached(CrestDepths(self.levees, grid, position), most) for position in "uv" if self.levees)
 
     def crests_on(self, halo: int) -> tuple[jax.Array, jax.Array] | None:
-        """Placed tile arrays of `crests` with a halo, beyond closed and open sides without a crest; None likewise."""
-        if self.crests is None:
+        """Placed tile arrays of `crests` with a halo, without crests beyond closed and open sides, or None."""
+        if not self.crests:
             return None
         heights = [crests.map(lambda depth: NO_CREST - depth) for crests in self.crests]
 
@@ -248,12 +249,26 @@ class Floor:
 
         return cast(tuple[jax.Array, jax.Array], communicator.place(make))
 
+    @property
+    def maps(self) -> dict[str, GridValues]:
+        """{name: GridValues} in which one sea floor differs from another."""
+        maps = {"depth": self.water, "coast": self.wet}
+        maps |= {f"levees.{position}": depths for position, depths in zip("uv", self.crests)}
+        return maps if self.bed is None else maps | {"subgrid": self.bed.marks}
+
+    @property
+    def finer(self) -> list[str]:
+        """What it has that is finer than a cell, in words."""
+        levees, bed = self.levees, self.bed
+        found = [f"{len(levees)} levee{'s' * (len(levees) > 1)}"] if levees else []
+        return found if bed is None else [*found, f"tables of {bed.ratio} x {bed.ratio} fine cells in each"]
+
     @functools.cached_property
     def _statistics(self) -> tuple[int, int, float, float, float]:
         """(wet cells; the number of cells under water at rest, and their smallest, largest and mean depth) of the whole
         grid; collective.
 
-        With wetting, cells that may be wet count as wet, and may all be dry at rest; the depths are then 0.
+        Where the shore moves, cells that may be wet count as wet, and may all be dry at rest; the depths are then 0.
         """
         own = [depth[depth > 0] for _, depth in self.domain.own(self.water)]
         low, high = (float(f([f(x, initial=i) for x in own])) for f, i in ((np.min, np.inf), (np.max, -np.inf)))
@@ -271,7 +286,8 @@ class Floor:
 
     @property
     def cells_under_water(self) -> int:
-        """The number of cells under water at rest; fewer than `wet_cells` with wetting; collective at its first use."""
+        """The number of cells under water at rest, fewer than `wet_cells` if the shore moves; collective at its first
+        use."""
         return self._statistics[1]
 
     @property
@@ -319,54 +335,33 @@ class Faces(GridValues):
         return wide[:, :-1] & wide[:, 1:] if self.along_x else wide[:-1] & wide[1:]
 
 
-def floor_of(depth: DepthLike, domain: Domain, wetting: WettingDrying | None = None, levees: tuple = ()) -> Floor:
-    """The Floor of a model from its arguments `depth` and `levees`; collective. With `wetting` the depth is signed.
+def floor_of(depth: DepthLike, domain: Domain, shore: Shore = FIXED, levees: tuple = ()) -> Floor:
+    """The Floor of a model from its arguments `depth` and `levees`; collective. Where the shore moves depth is signed.
 
     Raises:
+        ConfigError: for a depth that the shore does not take, and a levee that stands on no face.
         ValueError: for a depth of another shape than the grid, or not finite, and where there is no water.
     """
-    if levees:
-        _check_levees(levees, wetting, domain.grid)
-    if wetting is None and isinstance(depth, Topography):
-        raise ConfigError("ShallowWater: a topography has heights of land, which need wetting=WettingDrying().")
-    if wetting is not None and not isinstance(depth, Topography) and hasattr(depth, "wet"):
-        raise ConfigError(
-            "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a topography of the file, or "
-            "a signed depth as an array or function, negative on land."
-        )
+    shore.check_depth(depth, levees)
+    check_on_grid(levees, domain.grid, "ShallowWater")
     if isinstance(depth, SeaFloor):
         domain.together(lambda: domain.own(depth.wet))
         found = depth.surveyed(domain.communicator)
         return Floor(domain, found.depth, found.wet, found.report)
-    given, report = getattr(depth, "wet", None), getattr(depth, "report", ())
+    mask, report = getattr(depth, "wet", None), getattr(depth, "report", ())
     values = _values(getattr(depth, "depth", depth), domain)
-    if wetting is not None:
-        wet = may_be_wet(depth.deepest if isinstance(depth, Topography) else values, wetting.highest, given)
-    elif given is None:
-        wet = values.map(lambda depth: depth > 0, dtype=bool)
-    else:
-        given = Stored(np.array(given, bool), domain.grid.shape)
-        wet = given.map(lambda wet, depth: wet & (depth > 0), values, dtype=bool)
+    wet = getattr(depth, "deepest", values).map(shore.may_be_wet, dtype=bool)
+    if mask is not None:
+        mask = mask if isinstance(mask, GridValues) else Stored(np.array(mask, bool), domain.grid.shape)
+        wet = wet.map(np.logical_and, mask, dtype=bool)
     floor = Floor(domain, values, wet, report)
     floor.levees, floor.bed = tuple(levees), getattr(depth, "bed", None)
     wrong = domain.together(lambda: any(not np.isfinite(part).all() for _, part in domain.own(values)))
     if domain.communicator.agree(wrong):
         raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
     if not domain.any(wet):
-        if wetting is None:
-            raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
-        raise ValueError("ShallowWater: no cell may be wet; raise `highest` of WettingDrying, or change the mask.")
+        raise ValueError(f"ShallowWater: {shore.without_water}.")
     return floor
-
-
-def _check_levees(levees, wetting, grid):
-    """Raise ConfigError for levees in a model without wetting, and for one that stands on no face."""
-    if wetting is None:
-        raise ConfigError("ShallowWater: water flows over levees only with wetting=WettingDrying(); give that, too.")
-    try:
-        check_on_grid(levees, grid)
-    except ConfigError as error:
-        raise ConfigError(f"ShallowWater: {error}") from None
 
 
 def _values(depth, domain):
@@ -382,9 +377,3 @@ def _values(depth, domain):
         )
     depth = grid_values(depth, grid, name="ShallowWater: the depth")
     return cached(depth, max(8, 2 * len(domain.communicator.ranks))) if isinstance(depth, Formula) else depth
-
-
-def may_be_wet(depth: GridValues, highest: float | None, mask: GridValues | None) -> GridValues:
-    """The cells of a mask (None: all cells) whose bed is not higher than `highest` [m] (None: of any height)."""
-    low = depth.map(lambda depth: -depth <= (np.inf if highest is None else highest), dtype=bool)
-    return low if mask is None else low.map(lambda low, inside: low & inside, mask, dtype=bool)

@@ -57,9 +57,7 @@ class HalfStep:
         x, y = flow.on_faces(flow.h)
         if flow.sections is not None:
             x, y = flow.sections.upstream(X, flow.u, x), flow.sections.upstream(Y, flow.v, y)
-        if flow.crests is not None:
-            return flow.crests.limited(X, flow.u, x)[1], flow.crests.limited(Y, flow.v, y)[1]
-        return x * flow.u, y * flow.v
+        return flow.walls.limited(X, flow.u, x)[1], flow.walls.limited(Y, flow.v, y)[1]
 
     @functools.cached_property
     def rise(self) -> AbstractField:
@@ -77,7 +75,7 @@ class HalfStep:
         """1 on faces between two cells with more than a film of water, Fields at u and v; else 0."""
         g, covered = self.flow.geometry, self.flow.covered
         faces = tuple(wet * axis.low(covered) * axis.high(covered) for axis, wet in ((X, g.wet_u), (Y, g.wet_v)))
-        return faces if self.flow.crests is None else self.flow.crests.overflown(faces)
+        return self.flow.walls.overflown(faces)
 
     @functools.cached_property
     def gain(self) -> dict[str, AbstractField]:

@@ -37,6 +37,7 @@ from .layer import DEFAULT as DEFAULT_FORM
 from .layer import LayerFlow, divergence
 from .layers import Layers
 from .near_sides import SideModes, edges_of
+from .shores import FIXED, Shore
 from .stages import (
     FACES,
     MAP,
@@ -60,10 +61,7 @@ from .transported import Passage, Transported, converted_state
 __all__ = ["System", "declared_fields"]
 
 T = TypeVar("T")
-
 SHALLOWEST = 1e-6  # the least depth of water where the shore is fixed [m]
-
-
 _FORM = Part(("vorticity_flux",), "EnergyConserving()")
 
 
@@ -84,12 +82,10 @@ class System:
         terms: forcing and dissipation, in the order in which they are added.
         open_boundaries: the OpenBoundary conditions.
         tracers: further prognostic variables, a tuple of Transported.
-        counted: ((Passage, Strips of the tile), ...) of what nests compare along their borders. A step computes those
-            that its State holds.
+        counted: ((Passage, Strips of the tile), ...) that nests compare; a step computes those that its State holds.
         layers: the Layers, or None for one layer.
         uplift: None, or the sea floor's cumulative uplift [m] (ny, nx), in time records.
-        crests: None, or the depths of the crests of levees on faces [m], a pair of arrays at u and v with the tile's
-            halo, (ny + 2 halo, nx + 2 halo).
+        crests: None, or the depths of crests on faces [m], a pair of arrays at u and v (ny + 2 halo, nx + 2 halo).
         subgrid: None, or the Subgrid, the tables of cells whose beds are finer than the grid.
         tile: the TileGeometry.
         elliptic_domain: an elliptic.Domain without its tile, for implicit schemes; None for the others.
@@ -105,8 +101,7 @@ class System:
         geometry: of a prepared System, the Geometry of the tile, with its halos.
         modes_at_sides: of a prepared System of layers with open sides, {side: SideModes}.
         rigid_lid: of a prepared System, whether eta is the pressure on a rigid lid, and no part of the thickness.
-        edges: of a prepared System with open sides that have memory, {"x" or "y": (low, high)}, Fields that are 1 at
-            the cells next to the open sides of that axis, else 0.
+        edges: of a prepared System with open sides that have memory, {"x" or "y": (low, high)}, Fields, 1 next to them.
         evaluation: the StageEvaluation, which fills halos and stores the results of stages.
 
     Leaves of fewer than two dimensions are the same on every rank. `prepare` applies `communicator.replicated` to them
@@ -317,9 +312,14 @@ class System:
         return tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()})
 
     @property
+    def shore(self) -> Shore:
+        """Where water meets land: fixed, or the WettingDrying."""
+        return self.wetting or FIXED
+
+    @property
     def film(self) -> float | None:
         """The thickness of water that stays where it is [m]; None where the shore is fixed."""
-        return None if self.wetting is None else self.wetting.thin
+        return self.shore.thin
 
     # -- a step --------------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ Infiltration is that of Green and Ampt (1911, doi:10.1017/S0021859600001441) und
 
     dF/dt = K [1 + (psi + h) theta / F]
 
-with the infiltrated depth F, the conductivity K, the suction psi at the wetting front and the moisture deficit theta of
-the soil. A step takes F in the middle of the step (F + d/2), which gives a quadratic equation for d. It is exact for
-theta = 0, a constant rate, and finite where F = 0.
+with the infiltrated depth F, the conductivity K, the suction psi at the front of the wet soil and the moisture deficit
+theta of the soil. A step takes F in the middle of the step (F + d/2), which gives a quadratic equation for d. It is
+exact for theta = 0, a constant rate, and finite where F = 0.
 """
 
 import abc
@@ -41,6 +41,7 @@ from .clock import Time
 from .domain import Domain, Model
 from .forcing import CellShare, WaterForcing
 from .limiters import larger, smaller
+from .shores import MOVING
 from .terms import Series, TimeVarying
 from .transported import Transported
 
@@ -226,13 +227,13 @@ class Infiltration(WaterSource):
     Args:
         conductivity: K, the rate into soil that has been wet for long [m s-1]: a number, a function of (x, y) or an
             (ny, nx) array.
-        suction: psi at the wetting front [m], likewise.
+        suction: psi at the front of the wet soil [m], likewise.
         deficit: theta, the share of the soil's volume that can take up water [1], likewise. With 0 the rate is K.
     """
 
     conductivity: Any = parameter("h", "m s-1", minimum=0.0, maximum=1e-2, steady=True, halo=False, doc="of wet soil")
     suction: Any = parameter(
-        "h", "m", minimum=0.0, default=0.0, steady=True, halo=False, doc="of dry soil at the wetting front"
+        "h", "m", minimum=0.0, default=0.0, steady=True, halo=False, doc="of dry soil, at the front of the wet one"
     )
     deficit: Any = parameter(
         "h", "1", minimum=0.0, maximum=1.0, default=0.0, steady=True, halo=False, doc="of moisture in the dry soil"
@@ -252,8 +253,8 @@ class Infiltration(WaterSource):
     def check_water(self, model: Model) -> None:
         if model.film is None:
             raise ConfigError(
-                "Infiltration takes water on land, and without wetting no land is ever wet; give the model "
-                "wetting=WettingDrying(), or leave the infiltration out."
+                "Infiltration takes water on land, and where the shore is fixed no land is ever wet; give the model "
+                f"{MOVING}, or leave the infiltration out."
             )
 
     def state_variables(self) -> tuple[Variable, ...]:

@@ -94,14 +94,14 @@ def read_levees(path: str | os.PathLike, datum: float = 0.0, land_datum: float =
     return tuple(levees)
 
 
-def check_on_grid(levees: Sequence[Levee], grid: Grid) -> None:
-    """Raise ConfigError for a levee that stands on no face of the grid."""
+def check_on_grid(levees: Sequence[Levee], grid: Grid, who: object) -> None:
+    """Raise ConfigError for a levee that stands on no face of the grid; `who` begins the message."""
     for number, levee in enumerate(levees, 1):
         if not any(CrestDepths([levee], grid, position).count() for position in "uv"):
             raise ConfigError(
-                f"levee {repr(levee.name) if levee.name else number} crosses no line between two cells' centres: it "
-                "lies outside the grid, along its side or within one cell; x and y must be in the grid's own "
-                f"coordinates, {'degrees' if grid.spherical else 'metres'}."
+                f"{who}: levee {repr(levee.name) if levee.name else number} crosses no line between two cells' "
+                "centres: it lies outside the grid, along its side or within one cell; x and y must be in the grid's "
+                f"own coordinates, {'degrees' if grid.spherical else 'metres'}."
             )
 
 

@@ -1,4 +1,4 @@
-"""Signed topography of a model with wetting and drying: depth below the datum, and the heights of land, from a file.
+"""Signed topography of a model whose shore moves: depth below the datum, and the heights of land, from a file.
 
 On a cell with data nodes of elevation z (positive up) and weights w that sum to one
 
@@ -42,7 +42,7 @@ LEVELS = {"datum": Number(None, "m"), "land_datum": Number(None, "m")}
 class Topography:
     """Signed depth of a grid, of which any window can be evaluated or read without the rest.
 
-    A model with `wetting` takes it as its `depth`.
+    A model whose shore moves takes it as its `depth`.
 
     Args:
         grid: the Grid.
@@ -172,7 +172,7 @@ def _of_depth(depth, grid, levels, wet):
 
     def levelled(depth):
         if not np.isfinite(depth).all():
-            raise ConfigError("the depth is not finite everywhere on the grid; with wetting land has a negative depth")
+            raise ConfigError("the depth is not finite everywhere on the grid; land has a negative depth")
         return -at_level(-depth, *levels)
 
     return Topography(grid, grid_values(depth, grid, name="the depth").map(levelled), wet=wet)
@@ -215,7 +215,7 @@ def _signed_depths(layers: Sequence[Layer], grid: Grid, margin: int) -> Callable
             x, y = (float(points.flat[k]) for points, k in zip(grid.coordinates("h", rows, columns), (i, j)))
             raise DataError(
                 f"{label(base)} and its patches have no value in {np.count_nonzero(empty)} cells, one at ({x:.6g}, "
-                f"{y:.6g}); wetting needs heights everywhere: fill them, or add a patch."
+                f"{y:.6g}); a topography needs heights everywhere: fill them, or add a patch."
             )
         share = 1.0 - gaps
         return depth / np.where(share > 0, share, 1.0), share >= 0.5 - 1e-9
@@ -233,7 +233,7 @@ def _sums(layer, is_alone, rows, columns):
         j, i = np.argwhere(missing)[0]
         raise DataError(
             f"{label(layer.elevation)} has {count} missing value{'s' * (count > 1)} on the grid, one at "
-            f"({part.x[i]:.6g}, {part.y[j]:.6g}); wetting needs heights everywhere: fill them."
+            f"({part.x[i]:.6g}, {part.y[j]:.6g}); a topography needs heights everywhere: fill them."
         )
     layer.undeclared.check(z, 0.0 if attrs["turned_over"] else HIGHEST)  # plains may be 99 m high
     z = -at_level(z, *layer.levels)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..dynamics.domain import FLOOR_RULES
 from ..dynamics.layer import over_deep_water
 from ..dynamics.layers import Layers
+from ..dynamics.shores import MOVING
 from ..dynamics.system import declared_fields
 from ..dynamics.tracers import Tracer
 from ..dynamics.transported import Transported
@@ -35,14 +37,13 @@ _TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that deriv
 _BOUNDARIES = Part(("on_tile",), "Flather(), or one of a class that derives from sw.OpenBoundary", several=True)
 RULES = {
     "grid": Part(("coordinates", "shape"), "CartesianGrid(nx, ny, x, y)"),
-    "depth": Number("h", "m", steady=True),
     "forcing": _TERMS,
     "dissipation": _TERMS,
     "boundaries": _BOUNDARIES,
     "source": Part(("series",), "BottomMotion(times, uplift)", optional=True),
-    "levees": Part(("points", "crest"), "Levee(points, crest)", several=True),
     "least_thickness": Number(None, "m", minimum=0.0, optional=True),
     "dtype": Precision(),
+    **FLOOR_RULES,
     **{name: declaration["argument"] for name, declaration in declared_fields("argument")},
 }
 
@@ -84,11 +85,11 @@ def _without_limiter(model):
 
 
 def check_momentum(model: "ShallowWater") -> None:
-    """Raise ConfigError for parts that MomentumConserving, or wetting and drying, does not support."""
+    """Raise ConfigError for parts that MomentumConserving, or a shore that moves, does not support."""
     form = type(model.momentum).__name__
     if model.film is not None and not model.momentum.conserves_momentum:
         raise ConfigError(
-            f"ShallowWater: wetting needs a form that conserves momentum, and momentum is {form}(); give "
+            f"ShallowWater: {MOVING} needs a form that conserves momentum, and momentum is {form}(); give "
             "momentum=MomentumConserving()."
         )
     if model.momentum.conserves_momentum and model.linear:
@@ -105,7 +106,7 @@ def check_momentum(model: "ShallowWater") -> None:
     if model.film is not None and rippling:
         raise ConfigError(
             f"ShallowWater: tracer {rippling[0]} has a scheme without limiter, which may take more from a drying cell "
-            "than it holds; give scheme=FluxLimited(), or leave wetting out."
+            f"than it holds; give scheme=FluxLimited(), or leave {MOVING} out."
         )
 
 
@@ -225,7 +226,7 @@ def check_layers(model: "ShallowWater") -> None:
     if model.layers is None:
         return
     supported = {
-        "wetting": model.film is None,
+        MOVING: model.film is None,
         f"momentum={type(model.momentum).__name__}()": not model.momentum.conserves_momentum,
         f"core={type(model.core).__name__}()": model.core.steps_layers,
         "source": model.uplift is None,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from .. import elliptic
-from ..defaults import GRAVITY, LEAST_THICKNESS
+from ..defaults import GRAVITY
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import Discretisation, FiniteDifferences
 from ..dynamics.dissipation import FreeSlip, Slip
@@ -18,11 +18,11 @@ from ..dynamics.domain import DepthLike, Domain, Model, floor_of
 from ..dynamics.layer import DEFAULT as DEFAULT_FORM
 from ..dynamics.layer import VorticityFlux
 from ..dynamics.layers import Layers
+from ..dynamics.shores import FIXED, WettingDrying
 from ..dynamics.subgrid import changed_level, subgrid_on
 from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
 from ..dynamics.transported import Passage, Transported, converted, thicknesses
-from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
 from ..fields.variables import PROGNOSTIC
@@ -126,10 +126,10 @@ class ShallowWater(Model):
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
         checks.check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype, tracers, layers)
-        least = LEAST_THICKNESS if wetting is None else 0.0
-        self.least_thickness = least if least_thickness is None else float(least_thickness)
+        shore = wetting or FIXED
+        self.least_thickness = shore.least_thickness if least_thickness is None else float(least_thickness)
         self.domain = Domain(grid, self.communicator, self.dtype, coriolis=coriolis)
-        self.sea_floor = floor_of(depth, self.domain, wetting, one_or_more(levees))
+        self.sea_floor = floor_of(depth, self.domain, shore, one_or_more(levees))
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
         parts = named("forcing", forcing) | named("dissipation", dissipation) | named("boundary", boundaries)
         open_boundaries = {n: x.linear_form() if linear else x for n, x in parts.items() if isinstance(x, OpenBoundary)}
@@ -168,7 +168,7 @@ class ShallowWater(Model):
         self._windows, self._halos = CurrentWindows(self.dtype), {}  # halos by the structure of a stepper
 
     def __getattr__(self, name: str) -> object:
-        """What the model consists of, such as `terms`, `tracers` or `wetting`, is in its System."""
+        """What the model consists of, such as `terms`, is in its System."""
         if name in CONTENTS:
             return getattr(self.system, name)
         raise AttributeError(f"a {type(self).__name__} has no {name!r}.")

@@ -69,7 +69,7 @@ class Border:
     Attributes:
         edges: the places of the border on both grids' tiles.
         two_way: whether the nest changes the outer grid.
-        shore_moves: whether the outer grid has wetting and drying.
+        shore_moves: whether the shore of the outer grid moves.
         communicator: the Communicator.
         fields: (name, position) of the fields that the grids exchange: eta and the tracers, u, v.
         kept: the names of the variables that terms of both grids keep, at cell centres.
@@ -235,8 +235,8 @@ class Border:
     ) -> tuple[Carry, Carry]:
         """(the outer grid's carry with the nest's means in the box, and its fluxes through the border; the nest's).
 
-        With wetting no surface falls below the bed: an outer cell along the border that would give more water than it
-        has falls dry, and the volume is then conserved to what was missing.
+        Where shores move no surface falls below the bed: an outer cell along the border that would give more water than
+        it has falls dry, and the volume is then conserved to what was missing.
 
         Args:
             outer, nest: each grid's loop, its carry, and the number of its next step.
@@ -291,8 +291,8 @@ class Border:
     def _sums(self, loop, carry, step):
         """(the carry, names of fields, their sums (n, rows, columns)) of a nest before its step number `step`.
 
-        They are means of eta [m], u and v [m s-1], contents of tracers and the thickness of layers with such; with
-        wetting of the cells with water, times the share of these in the area, and that share.
+        They are means of eta [m], u and v [m s-1], contents of tracers and the thickness of layers with such; where
+        the shore moves of the cells with water, times the share of these in the area, and that share.
         """
         (part,), ratio, strips = self.edges.box.here, self.edges.place.ratio, self.edges.box.strips
         at, moves = self._given_back, loop.equations.film is not None

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dynamics.domain import Domain
 from ..dynamics.layer import DEFAULT as DEFAULT_FORM
+from ..dynamics.shores import FIXED
 from ..errors import ConfigError, SwmodelError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.parts import of_part
@@ -37,7 +38,9 @@ from .parts import (
     frame_of,
     in_nest,
     is_of_cells,
-    levees_in,
+    of_outermost,
+    shore_in,
+    walls_in,
     warn_of_blend,
     warn_of_sponges,
 )
@@ -65,7 +68,7 @@ class Family:
             nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
     Raises:
-        ConfigError: for nests that overlap or do not fit, levees, rivers and gates at a border, and what nests lack:
+        ConfigError: for nests that overlap or do not fit, walls, rivers and gates at a border, and what nests lack:
             other cores than FiniteDifferences, several tiles in one process, other tracers than those of the outermost
             grid, and what all share: gravity, Coriolis parameter, `linear`, layers, boundaries, communicator, dtype.
 
@@ -88,9 +91,7 @@ class Family:
         check_options("", options)
         for nest in nests:
             check_options(nest.name, nest.options)
-        wetting_in_nests = not options.get("wetting") and any(nest.options.get("wetting") for nest in nests)
-        own: dict[str, Any] = options | ({"levees": ()} if wetting_in_nests else {})
-        self.models = {"": ShallowWater(grid, depth, **own)}
+        self.models = {"": ShallowWater(grid, depth, **of_outermost(options, nests))}
         if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
             raise ConfigError(
                 "Family: nests run serially or under MPI, and not on several devices of one process; leave "
@@ -116,8 +117,8 @@ class Family:
         place = nest.place_among(outer.grid, frame, before)
         self.places[nest.name] = place
         grid = place.grid(outer.grid)
-        communicator, wetting = outer.communicator, options.get("wetting")
-        depth, wet = depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), wetting)
+        communicator, shore = outer.communicator, shore_in(options)
+        depth, wet = depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), shore)
         if not wet[place.width : -place.width, place.width : -place.width].any():
             raise ConfigError(f"the nest {nest.name!r} lies on land alone; move it.")
         if nest.depth is not None:
@@ -126,15 +127,14 @@ class Family:
             warn_of_blend(nest, place, own, depth)
             if nest.two_way:
                 warn_of_difference(nest.name, difference(place, outer.sea_floor, depth, wet))
-        depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
+        depth = np.where(wet, depth, 0.0) if shore is FIXED else topography(depth, grid, mask=wet)
         if "source" not in nest.options:
             options["source"] = None if source is None else MotionInBox(source, outer.grid, place)
         sources[nest.name] = options.get("source")
         options = {"dtype": outer.dtype} | options | {"communicator": communicator}
-        levees = () if wetting is None else one_or_more(options.get("levees", ()))
         floors = (outer.grid, outer.sea_floor.wet), (grid, wet)
         options["forcing"] = forcing_in(nest, place, *floors, forcing)
-        options |= {"levees": levees_in(nest, place, grid, levees)}
+        options |= walls_in(nest, place, grid, options)
         self.models[nest.name] = ShallowWater(grid, depth, **options)
         check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..dynamics.domain import Domain, floor_of
+from ..dynamics.shores import Shore
 from ..errors import ConfigError
 from ..grids.remapping import linear_weights
 from .nest import Nest, Place
@@ -82,7 +83,7 @@ DIFFERENT = 0.3  # the relative difference of depths with which noise grows
 BESIDE = 2  # outer cells inside the border, whose depths are compared
 
 
-def depth_of(nest: Nest, place: Place, outer: Any, domain: Domain, wetting: Any) -> tuple[np.ndarray, np.ndarray]:
+def depth_of(nest: Nest, place: Place, outer: Any, domain: Domain, shore: Shore) -> tuple[np.ndarray, np.ndarray]:
     """(depth [m], wet), arrays on the nest's grid; land of the outer grid is land in the frame.
 
     So water that leaves the box through the border enters a cell of the outer grid that can take it.
@@ -91,16 +92,16 @@ def depth_of(nest: Nest, place: Place, outer: Any, domain: Domain, wetting: Any)
         nest, place: the nest, and where it lies.
         outer: the ShallowWater around it.
         domain: the Domain of its grid.
-        wetting: its WettingDrying, or None.
+        shore: its Shore.
     """
     if outer.sea_floor.bed is not None or getattr(nest.depth, "bed", None) is not None:
         raise ConfigError("nested grids have cells with even beds alone; leave subgrid of bathymetries out.")
     each, outer_wet = np.ones((place.ratio, place.ratio)), place.of_outer(outer.sea_floor.wet)
     if nest.depth is None:
-        depth = _interpolated(outer.sea_floor, place, outer.wetting is None)
+        depth = _interpolated(outer.sea_floor, place, outer.film is None)
         wet = np.kron(outer_wet, each) > 0
     else:
-        floor = floor_of(nest.depth, domain, wetting)
+        floor = floor_of(nest.depth, domain, shore)
         depth, wet = np.asarray(floor.depth), np.asarray(floor.wet)
     frame = np.kron(~place.covered & ~outer_wet, each) > 0
     return depth, wet & ~frame
@@ -147,6 +148,6 @@ def warn_of_difference(name: str, largest: float) -> None:
 
 
 def _interpolated(floor, place, fixed):
-    """The outer depth [m], bilinear between the centres of wet cells, or with wetting (not `fixed`) of all cells."""
+    """The outer depth [m], bilinear between the centres of wet cells where the shore is `fixed`, else of all cells."""
     depth, wet = place.of_outer(floor.depth), place.of_outer(floor.wet).astype(float)
     return interpolated_of(wet if fixed else np.ones_like(wet), depth, place.ratio)

@@ -142,7 +142,7 @@ class Nest:
             grid, which it has in the frame; 0 leaves it as it is.
         depth: of the sea floor in the nest, as of ShallowWater; the outer one's, interpolated, unless given.
         inside: the name of the nest that contains this one; the outermost grid unless given.
-        options: arguments of ShallowWater that differ from those of the outermost grid, such as `wetting`.
+        options: arguments of ShallowWater that differ from those of the outermost grid, such as `side`.
 
     Raises:
         ValueError: for a ratio that is not a whole number from 2 to 10, an empty box, or fewer than one step.
@@ -173,7 +173,7 @@ class Nest:
         if not re.fullmatch(r"[A-Za-z]\w*", self.name):
             refuse("Nest", "name", self.name, "is not a name", "a letter, then letters, digits and underscores")
         if not isinstance(self.options, Mapping):
-            remedy = 'arguments of ShallowWater, as {"wetting": sw.WettingDrying()}'
+            remedy = 'arguments of ShallowWater, as {"side": sw.NoSlip()}'
             refuse("Nest", "options", self.options, "is not a dict", remedy)
 
     @property

@@ -22,10 +22,10 @@ from ..dynamics.clock import Time
 from ..dynamics.dissipation import Drag
 from ..dynamics.forcing import WaterForcing
 from ..dynamics.layer import DEFAULT, VorticityFlux
+from ..dynamics.shores import FIXED, Shore, WettingDrying
 from ..dynamics.terms import Forcing, Term
 from ..dynamics.tracers import Tracer
 from ..dynamics.transported import Transported
-from ..dynamics.wetting import WettingDrying
 from ..errors import ConfigError, SwmodelError
 from ..fields.field import Value
 from ..fields.parts import as_pytree, numbers_of, positions_of
@@ -56,7 +56,9 @@ __all__ = [
     "frame_of",
     "in_nest",
     "is_of_cells",
-    "levees_in",
+    "of_outermost",
+    "shore_in",
+    "walls_in",
     "warn_of_blend",
     "warn_of_sponges",
 ]
@@ -169,13 +171,24 @@ def warn_of_blend(nest: Nest, place: Place, own: np.ndarray, depth: np.ndarray) 
         )
 
 
-def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> tuple[Levee, ...]:
-    """The Levees that cross a nest.
+def shore_in(options: Mapping[str, Any]) -> Shore:
+    """The Shore of a grid with these arguments of ShallowWater."""
+    return options.get("wetting") or FIXED
+
+
+def of_outermost(options: Mapping[str, Any], nests: Sequence[Nest]) -> dict[str, Any]:
+    """The arguments of the outermost grid, without levees if its shore is fixed and that of a nest moves."""
+    in_nests = shore_in(options) is FIXED and any(shore_in(nest.options) is not FIXED for nest in nests)
+    return {**options, "levees": ()} if in_nests else dict(options)
+
+
+def walls_in(nest: Nest, place: Place, grid: Grid, options: Mapping[str, Any]) -> dict[str, tuple[Levee, ...]]:
+    """{"levees": those that cross a nest}, none if its shore is fixed.
 
     Args:
         nest, place: the nest, and where it lies.
         grid: its Grid.
-        levees: those of the family.
+        options: its arguments of ShallowWater, with all levees of the family.
 
     Raises:
         ConfigError: for a levee in the frame, or less than an outer cell inside of the border.
@@ -184,18 +197,19 @@ def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> 
     inner = np.zeros(place.nest_shape, bool)
     inner[width:-width, width:-width] = True
     between = inner[:, :-1] & inner[:, 1:], inner[:-1] & inner[1:]
+    levees = () if shore_in(options) is FIXED else one_or_more(options.get("levees", ()))
     for number, levee in enumerate(levees, 1):
-        crests = [np.asarray(CrestDepths([levee], grid, position)) < NO_CREST for position in "uv"]
-        if not any(faces.any() for faces in crests):
+        u, v = (np.asarray(CrestDepths([levee], grid, position)) < NO_CREST for position in "uv")
+        if not (u.any() or v.any()):
             continue
-        if (crests[0][:, :-1] & ~between[0]).any() or (crests[1][:-1] & ~between[1]).any():
+        if (u[:, :-1] & ~between[0]).any() or (v[:-1] & ~between[1]).any():
             raise ConfigError(
                 f"levee {repr(levee.name) if levee.name else number} comes nearer than a cell of the outer grid to the "
                 f"border of the nest {nest.name!r}, or into its frame, {place.frame} such cells around the box, where "
                 "values of the outer grid are interpolated; move the box."
             )
         found.append(levee)
-    return tuple(found)
+    return {"levees": tuple(found)}
 
 
 @pytree

@@ -36,11 +36,11 @@ def state_from_outer(
     """The State of a nest at the time of a State of the grid around it; collective.
 
     The elevation is linear in an outer cell, with its mean, so that no volume is gained or lost where both grids have
-    the same coast. Where the outer grid has no water, a nest with wetting is dry, and one without takes the elevation
-    of the water nearby, or 0 far from all water. Velocities are bilinear. With wetting water and land are those over
-    the bed as it has risen, b = uplift - depth. The nest's water in an outer cell has the outer concentration of a
-    tracer in its mean, around which it is linear likewise. What terms keep, such as the water that has infiltrated, is
-    linear in an outer cell, with its mean.
+    the same coast. Where the outer grid has no water, a nest whose shore moves is dry, and another takes the
+    elevation of the water nearby, or 0 far from all water. Velocities are bilinear. Where shores move, water and land
+    are those over the bed as it has risen, b = uplift - depth. The nest's water in an outer cell has the outer
+    concentration of a tracer in its mean, around which it is linear likewise. What terms keep, such as the water that
+    has infiltrated, is linear in an outer cell, with its mean.
 
     Args:
         border: between both grids.

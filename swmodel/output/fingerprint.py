@@ -2,9 +2,8 @@
 
 A fingerprint is a dict of entries, {name: value}, named as in an experiment file:
 
-    precision, gravity, linear, momentum, side, core, coriolis      texts and numbers
-    wetting, wetting.thin                                           how cells fall dry
-    depth, coast, levees.u, levees.v, subgrid                       fields
+    precision, gravity, linear, momentum, side, core, coriolis, ... what dynamics/system.py declares as recorded
+    depth, coast, ...                                               the fields of Floor.maps (dynamics/domain.py)
     forcing.0, forcing.0.x, dissipation.1.viscosity, boundary.0     each term's class and parameters
     tracers.dye, tracers.dye.x                                      each tracer's class and parameters
     dissipation.1.code                                              a digest of the source of a part of one's own
@@ -138,14 +137,8 @@ def _entries(model, span, dt, like):
         elif declaration["recorded"] != "parts":
             found[name] = value if declaration["recorded"] == "value" else describe(value)
     cut = model.decomposition.cut
-    ranks, floor = model.communicator.ranks, model.sea_floor
-    found["depth"] = _Tiles({rank: cut(floor.water, rank) for rank in ranks})
-    found["coast"] = _Tiles({rank: cut(floor.wet, rank) for rank in ranks})
-    if floor.crests is not None:
-        for position, crests in zip("uv", floor.crests):
-            found[f"levees.{position}"] = _Tiles({rank: cut(crests, rank) for rank in ranks})
-    if floor.bed is not None:
-        found["subgrid"] = _Tiles({rank: cut(floor.bed.marks, rank) for rank in ranks})
+    for name, values in model.sea_floor.maps.items():
+        found[name] = _Tiles({rank: cut(values, rank) for rank in model.communicator.ranks})
 
     def records(name, series):
         known = like.get(name, {})

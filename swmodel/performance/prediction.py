@@ -236,8 +236,8 @@ class Machine:
 
 def signature(model: ShallowWater, stepper: TimeStepper) -> str:
     """A text that identifies the cost of a step per cell: stepper, precision, grid, equations, terms and engine."""
-    parts = *model.terms, *model.open_boundaries, *model.tracers, model.wetting
-    names = sorted(type(part).__name__ for part in parts if part is not None)
+    parts = *model.terms, *model.open_boundaries, *model.tracers
+    names = sorted(type(part).__name__ for part in (*parts, *[model.system.shore] * (model.film is not None)))
     names += [type(model.core).__name__] if type(model.core) is not FiniteDifferences else []
     names += [f"{model.layer_count} layers"] if model.layer_count > 1 else []
     names += ["arrays"] if model.engine == "arrays" else []

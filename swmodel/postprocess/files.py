@@ -171,10 +171,9 @@ def experiment_of(attributes: Mapping[str, Any]) -> tuple[str, dict, pathlib.Pat
 def _of_nest(experiment, name):
     """The content of an experiment file for one of its nests, as `swmodel/config/families.py` has it."""
     own = next((table for table in experiment.get("nest", ()) if table.get("name") == name), {})
-    floor, output = experiment.get("bathymetry", {}), own.get("output", {})
-    levees = {key: x for key, x in floor.items() if key == "levees"}
+    floor, output = experiment.get("bathymetry", {}) | own.get("bathymetry", {}), own.get("output", {})
     gauges = experiment.get("output", {}).get("gauges", {}) | output.get("gauges", {})
-    sections = {"bathymetry": levees | own.get("bathymetry", floor), "output": output | {"gauges": gauges}}
+    sections = {"bathymetry": floor, "output": output | {"gauges": gauges}}
     return experiment | sections
 
 

@@ -1,4 +1,4 @@
-"""Inundation: the land that a run with wetting and drying has flooded, from its file of maxima or of other extremes.
+"""Inundation: the land that a run has flooded, from its file of maxima or of other extremes.
 
     ground      z_b = -depth, the height of the bed before a sea floor moves [m]; land is where z_b > 0
     wet         cells whose largest thickness was more than a film
@@ -186,7 +186,7 @@ class Inundation:
 
 
 def may_flood(dataset: xr.Dataset) -> bool:
-    """Whether the file is of a run with wetting and drying that has land: cells that can be wet above the sea."""
+    """Whether the file is of a run that has land which may be flooded: cells that can be wet above the sea."""
     heights = ground(dataset, required=False) if "wet" in dataset else None
     return heights is not None and bool((heights > 0).any())
 

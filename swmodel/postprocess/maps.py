@@ -30,7 +30,7 @@ QUIET = 0.02
 def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
     """A record of a variable, with n + 1 faces in every direction that has faces: periodic ones begin with the last.
 
-    NaN where a run with wetting and drying has no water.
+    NaN where a run whose shore moves has no water.
     """
     values = snapshot(dataset, name, record)
     along_y, along_x = positions(dataset[name]) or ("", "")
@@ -57,7 +57,7 @@ def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colo
 
 
 def draw_surroundings(axes: Axes, dataset: xr.Dataset, shaded: bool = True) -> None:
-    """`draw_base` of a file, with its levees and storm tracks.
+    """`draw_base` of a file, with the lines and tracks of its experiment.
 
     Land that may be flooded is shaded, below the fields, unless `shaded` is false, with the shoreline at rest.
     """

@@ -80,8 +80,8 @@ def _is_at_sea(mesh, arrival, point):
 def draw_maximum(axes: Axes, dataset: xr.Dataset, gauges: Sequence = ()) -> Sequence[tuple[ScalarMappable, str]]:
     """The map of a file with maximum_elevation; returns its images with the labels of their colour bars.
 
-    The maximum elevation has a logarithmic scale. Of a run with wetting and drying it has a linear one and is that at
-    sea; the map also has the flow depth on flooded land, shaded topography, the shoreline at rest, the inundation line
+    The maximum elevation has a logarithmic scale. Of a run whose shore moves it has a linear one and is that at sea;
+    the map also has the flow depth on flooded land, shaded topography, the shoreline at rest, the inundation line
     and the place of the highest run-up.
     """
     mesh, wet = mesh_of(dataset), wet_cells(dataset)

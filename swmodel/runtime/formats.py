@@ -3,7 +3,7 @@
 `FORMATS` has a row for each format. A reader passes the names of the formats that it reads to `check_format`, which
 returns the one of the file. To read one more format, add its row here, and a function for it to the reader.
 
-`read_csv` reads observations, harmonic constants, storm tracks, levees, faults and series. The first line names the
+`read_csv` reads all tables, such as observations, storm tracks and faults. The first line names the
 columns, and each further line is a row with a cell for each of them. Decimal commas and missing delimiters change the
 number of cells, so that a row with another number of them is refused. Lines that begin with # are comments. If the
 first other line holds numbers alone, the comment before it names the columns, as in files of numpy.savetxt.

@@ -339,12 +339,9 @@ def diagnosis(
         if simulation.model.layers is not None:
             what = f"layer {layer + 1} from the top is only {thickness:.2f} m thick, and less than {least:g} m"
             remedy = "make it thicker at rest, or use more viscosity, drag or a weaker forcing"
-        elif simulation.model.film is None:
-            what += " cannot be computed without wetting and drying"
-            remedy = "raise the minimum depth of the bathymetry, or make the cell land"
         else:
-            what += " ends a run with this least_thickness"
-            remedy = "leave it out, since with wetting cells may fall dry"
+            clause, remedy = simulation.model.system.shore.too_thin
+            what += f" {clause}"
     else:
         what, remedy = "a tracer is not finite", "use a shorter time step, or more diffusion"
     return f"The run {when}{what}; {remedy}."

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SMALL = 16_384  # bytes of an array, up to which copies in each step cost less than compiling a longer program
-NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, with wetting and drying [m]
+NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, where shores move [m]
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
 

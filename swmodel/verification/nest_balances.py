@@ -177,7 +177,7 @@ Case(
     **BERGER,
     equation="eta = 0.37 m,  u = v = 0",
     measure=_rest,
-    marks=(*_marks_of_rest("fixed", "coasts at rest"), *_marks_of_rest("moving", "with wetting and drying")),
+    marks=(*_marks_of_rest("fixed", "coasts at rest"), *_marks_of_rest("moving", "shores that move")),
     resolutions=(200,),
     quick=(20,),
     norm="largest value; the resolution is the number of steps",
@@ -196,7 +196,7 @@ Case(
     ),
     resolutions=(8000, 1000),
     quick=(100, 20),
-    norm="the resolutions are the numbers of steps without and with wetting",
+    norm="the resolutions are the numbers of steps with fixed and with moving shores",
 )
 
 Case(

@@ -26,7 +26,7 @@ STEPPERS: dict[str, Stepper] = {"": sw.SSPRK3, "_one_stage": one_stage}  # with 
 
 
 def model_of(grid: Grid, depth: FieldLike, thin: float = 1e-4, **options: Any) -> sw.ShallowWater:
-    """A model with wetting and drying."""
+    """A model whose shore moves."""
     return sw.ShallowWater(grid, depth, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(thin), **options)
 
 
@@ -286,7 +286,7 @@ _case(
     ],
     (100,),
     title="Dam break over a dry bed",
-    tests="the wetting front",
+    tests="the front on dry ground",
     source="Ritter (1892)",
     **DELESTRE,
     equation="h = (2 c - x / t)^2 / (9 g) for -c t < x < 2 c t",

@@ -24,9 +24,9 @@ from swmodel.config.sections import Formula
 from swmodel.config.toml import dump
 from swmodel.diagnostics.derived import FIELDS
 from swmodel.dynamics.boundaries import OpenBoundary
+from swmodel.dynamics.shores import WettingDrying
 from swmodel.dynamics.terms import Term
 from swmodel.dynamics.waters import WaterSource
-from swmodel.dynamics.wetting import WettingDrying
 from swmodel.fields.parameters import Choice, Number
 from swmodel.fields.parts import positions_of
 from swmodel.forcing.wind_laws import DRAG_LAWS

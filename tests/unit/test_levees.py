@@ -241,7 +241,7 @@ def test_crests_count_from_the_zero_of_the_land_and_the_tide_leaves_them_where_t
 @pytest.mark.parametrize(
     "change, table, why",
     [
-        ((', wetting = {thin = "1 mm"}', ""), TABLE, "only with model.wetting"),
+        ((', wetting = {thin = "1 mm"}', ""), TABLE, "needs model.wetting"),
         (("", ""), TABLE.replace("crest_m", "height"), "lacks the column crest_m"),
         (("", ""), TABLE.replace("2.5", "tall"), "line 3: 'tall' in crest_m is not a number"),
         (("", ""), TABLE.rsplit("\n", 2)[0], "levee 'sea wall': points must be two or more"),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import swmodel as sw
@@ -129,19 +130,17 @@ def test_the_cost_of_a_gradient_is_measured():
 def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
     fields = {"file": "a.nc", "variables": ("eta", "u"), "every": 10.0}
 
-    def files(output, layers=None, wetting=None):
-        output, moves = (
-            scenario.Output.read(output),
-            {"model": SimpleNamespace(wetting=wetting), "source": wetting, "bathymetry": None},
-        )
-        experiment = SimpleNamespace(output=output, run=SimpleNamespace(until=100.0), **moves)
-        model, _ = basin(8, 8, "float64", SerialCommunicator(), engine="arrays", layers=layers)
+    def files(output, **options):
+        experiment = SimpleNamespace(output=scenario.Output.read(output), run=SimpleNamespace(until=100.0))
+        model, _ = basin(8, 8, "float64", SerialCommunicator(), engine="arrays", **options)
         return files_of(experiment, model, (1,) * 6, 1.0, 50, 16)
 
     assert files({"fields": [fields]}) == (1, 4 * 50 * 11 * 2)
-    assert files({"fields": [fields]}, wetting=1) == (1, 4 * 50 * 11 * 3)  # and the depth
+    shore = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving()}
+    motion = sw.BottomMotion((0.0, 1.0), np.zeros((2, 8, 8)))
+    assert files({"fields": [fields]}, source=motion, **shore) == (1, 4 * 50 * 11 * 3)  # and the depth
     layers = sw.Layers(thickness=(50.0,), densities=(1025.0, 1028.0))
-    assert files({"fields": [fields]}, layers) == (1, 4 * 50 * 11 * 4)
+    assert files({"fields": [fields]}, layers=layers) == (1, 4 * 50 * 11 * 4)
     output = {"fields": [fields | {"file": "a.zarr"}], "restart": {"file": "b.nc", "every": 10.0}}
     assert files(output) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 6 * 8 * 50)
 

@@ -135,7 +135,7 @@ class GaugeMaximum(OfRun):
     """J = sum over gauges of (1/N sum over the N steps of the window of max(eta, 0)^p)^(1/p) [m].
 
     J is a smooth lower bound of the maximum that grows with p. If one step alone is high, J is N^(-1/p) of the maximum;
-    it is closer if a wave is high for many steps. The gradient is that of the elevation near the crests.
+    it is closer if a wave is high for many steps. The gradient is that of the elevation near the highest levels.
 
     Args:
         places: {name: (x, y)}.

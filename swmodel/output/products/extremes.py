@@ -27,7 +27,7 @@ class Maxima(Product):
     the cells, land are the cells without water at rest.
 
     Attributes:
-        thin: land under a film of this thickness [m] counts as dry; None without wetting and drying.
+        thin: land under a film of this thickness [m] counts as dry; None where the shore is fixed.
         moving: whether the sea floor moves. With `thin` the largest thickness over it is then found, too, because
             neither the highest level nor the first bed has it.
         subgrid: whether cells have beds finer than the grid. The largest thickness is then found, too.
@@ -72,7 +72,7 @@ class Maxima(Product):
         Args:
             state: the State.
             step: its number.
-            depth: below 0 on land, as H before the sea floor moves [m] (ny, nx); not read without wetting and drying.
+            depth: below 0 on land, as H before the sea floor moves [m] (ny, nx); not read where the shore is fixed.
         """
         arrived = jnp.abs(state.eta) > self.threshold
         if self.thin is not None and depth is not None:

@@ -193,7 +193,7 @@ class GaugeOutput(Output):
         gauges: the Gauges, which record them.
         interval: between records [s], each of which is of the nearest step; they do not end a chunk.
         windows, threshold, arrival_fraction: as for Simulation.gauges.
-        depth: at the points, negative on land [m], (n,), of runs with wetting and drying.
+        depth: at the points, negative on land [m], (n,), of runs whose shore moves.
 
     Raises:
         ConfigError: for a window of a gauge that is not among the points.

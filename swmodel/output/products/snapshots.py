@@ -19,6 +19,7 @@ import numpy as np
 from ...diagnostics import derived as diagnostics
 from ...diagnostics.spectra import Spectra
 from ...dynamics.clock import Time
+from ...dynamics.domain import Model
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.field import Count
@@ -180,13 +181,14 @@ class Snapshots:
         return {name: np.asarray(slots[name])[places] for name in self.fields.names}
 
 
-def with_bed(variables: Sequence[str], moving_shore: bool, finer_bed: bool) -> tuple[str, ...]:
-    """The variables of a file of fields, with what the amount of water needs besides levels.
+def with_bed(variables: Sequence[str], model: Model) -> tuple[str, ...]:
+    """The variables of a file of fields of a model, with what the amount of water needs besides levels.
 
     Where the sea floor of a moving shore moves, the level of dry land is that of its bed at the time, which takes the
     depth of each record. Over beds finer than the cells, it takes the thickness.
     """
-    needed = [name for name, needs in (("depth", moving_shore), ("thickness", finer_bed)) if needs]
+    needed = ["depth"] * (model.film is not None and model.uplift is not None)
+    needed += ["thickness"] * (model.sea_floor.bed is not None)
     return tuple(dict.fromkeys((*variables, *needed))) if "eta" in variables else tuple(variables)
 
 
@@ -222,9 +224,8 @@ class FieldOutput(SnapshotOutput):
             compression = "zstd" if has_zstd() else "zlib"
         elif compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
-        beds = model.film is not None and model.uplift is not None, model.sea_floor.bed is not None
         variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model))
-        self.path, self.variables, self.every = Path(path), with_bed(variables, *beds), every
+        self.path, self.variables, self.every = Path(path), with_bed(variables, model), every
         self.compression: Compression = COMPRESSIONS[compression]
         self.part = None if box is None and coarsen == 1 else GridPart.of(path, model.grid, box, coarsen)
         record = self.bytes_of_record(simulation)

@@ -1,7 +1,8 @@
-"""Wetting and drying: which cells hold water at a moment, and how much may leave them in a step.
+"""The shore: which cells hold water at a moment, how much may leave them in a step, and what passes a levee.
 
-The thickness is h = H + eta, with H < 0 on land, so that a dry cell has eta = -H, the level of its bed. Cells that can
-never be wet are land as in every model (geometry.wet = 0).
+A Shore stays where it is. With WettingDrying cells fall dry and are flooded: the thickness is h = H + eta, with
+H < 0 on land, so that a dry cell has eta = -H, the level of its bed. Cells that can never be wet are land as in every
+model (geometry.wet = 0).
 
 **The thickness is never negative.** A step of Euler gives h' = h - dt div F. The flux F out of a cell is multiplied by
 
@@ -40,23 +41,29 @@ Where a moving sea floor lifts or lowers the bed, a crest moves with the mean of
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
+import numpy as np
 
+from ..defaults import LEAST_THICKNESS
+from ..errors import ConfigError
 from ..fields.field import AbstractField, Axis, Scalar, X, Y, east, north, pointwise, south, west
 from ..fields.parameters import Number, check_fields, declared
+from ..grids.topography import Topography
 from .limiters import larger, smaller, upstream
 
 if TYPE_CHECKING:
     from .conserving_flow import ConservingFlow
 
 
-__all__ = ["Crests", "WettingDrying", "limited_outflow", "outflow", "outflow_share"]
+__all__ = ["FIXED", "MOVING", "Shore", "Walls", "WettingDrying", "outflow", "outflow_share"]
+
+MOVING = "wetting=WettingDrying()"  # the argument that lets a shore move, for messages
 
 
-class Crests:
-    """The levees of a flow; a model without levees has none.
+class Walls:
+    """What stands on the faces of a flow: nothing here, and levees in Crests.
 
     Args:
         flow: the ConservingFlow.
@@ -65,28 +72,18 @@ class Crests:
     def __init__(self, flow: "ConservingFlow"):
         self.flow = flow
 
-    @functools.cached_property
-    def _depths(self):
-        """The depths of the crests on both axes' faces [m], Fields at u and v."""
-        flow = self.flow
-        if flow.equations.uplift is None:
-            return flow.equations.crests
-        risen = flow.depth - flow.equations.depth
-        return tuple(depth + axis.mean(risen) for axis, depth in zip((X, Y), flow.equations.crests))
+    @staticmethod
+    def of(flow: "ConservingFlow") -> "Walls":
+        """What stands on the faces of this flow."""
+        return (Walls if flow.equations.crests is None else Crests)(flow)
 
-    def depth(self, axis: Axis) -> AbstractField:
-        """The depth of the crests below level 0 on the faces across an axis [m], very deep where there is none."""
-        return self._depths[0 if axis is X else 1]
+    def highest(self, axis: Axis, bed: AbstractField) -> AbstractField:
+        """The depth of what water has to rise above on the faces across an axis [m]; `bed` is that of the bed."""
+        return bed
 
     def overflown(self, faces: tuple) -> tuple:
         """`faces`, Fields at u and v that are 1 or 0, with 0 where no water reaches the crest."""
-        return tuple(on * self._reached(axis) for axis, on in zip((X, Y), faces))
-
-    def _reached(self, axis):
-        """1 on faces over whose crest the water of one of both cells stands, else 0."""
-        eta, thin = self.flow.eta, self.flow.thin
-        over = pointwise(larger, axis.low(eta), axis.high(eta)) + self.depth(axis)
-        return over.map(lambda over: (over > thin).astype(over.dtype))
+        return faces
 
     def limited(
         self, axis: Axis, velocity: AbstractField, h: AbstractField, level: AbstractField | None = None
@@ -99,9 +96,53 @@ class Crests:
             h: the thickness there without crests [m].
             level: on the faces, from upstream [m]; that of the cell upstream unless given.
         """
+        return h, h * velocity
+
+    def given(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
+        """`velocity` [m s-1], at most the critical one; 0 where the water upstream does not reach the crest.
+
+        Args:
+            axis: that the faces lie across.
+            velocity: on the faces [m s-1].
+            level: of the cells [m], a Field at h.
+        """
+        return velocity
+
+    def rising(self, axis: Axis, rising: AbstractField) -> AbstractField:
+        """`rising`, which is negative on faces where the bed rises along the flow, and on those of crests too."""
+        return rising
+
+
+class Crests(Walls):
+    """The levees of a flow."""
+
+    @functools.cached_property
+    def _depths(self):
+        """{axis: the depth of the crests below level 0 on the faces across it [m], very deep where there is none}."""
+        flow, depths = self.flow, dict(zip((X, Y), self.flow.equations.crests))
+        if flow.equations.uplift is None:
+            return depths
+        risen = flow.depth - flow.equations.depth
+        return {axis: depth + axis.mean(risen) for axis, depth in depths.items()}
+
+    def highest(self, axis: Axis, bed: AbstractField) -> AbstractField:
+        return pointwise(smaller, bed, self._depths[axis])
+
+    def overflown(self, faces: tuple) -> tuple:
+        return tuple(on * self._reached(axis) for axis, on in zip((X, Y), faces))
+
+    def _reached(self, axis):
+        """1 on faces over whose crest the water of one of both cells stands, else 0."""
+        eta, thin = self.flow.eta, self.flow.thin
+        over = pointwise(larger, axis.low(eta), axis.high(eta)) + self._depths[axis]
+        return over.map(lambda over: (over > thin).astype(over.dtype))
+
+    def limited(
+        self, axis: Axis, velocity: AbstractField, h: AbstractField, level: AbstractField | None = None
+    ) -> tuple[AbstractField, AbstractField]:
         if level is None:
             level = upstream(velocity, axis.low(self.flow.eta), axis.high(self.flow.eta))
-        over = (level + self.depth(axis)).map(lambda over: larger(over, 0.0))
+        over = (level + self._depths[axis]).map(lambda over: larger(over, 0.0))
         h, head = pointwise(smaller, h, over), self._head(axis, velocity, velocity, over)
         return h, _within(h * velocity, head * self._critical(head) * (2.0 / 3.0))
 
@@ -114,26 +155,17 @@ class Crests:
         """The critical velocity of a head over a crest [m s-1]."""
         return (2.0 / 3.0 * self.flow.gravity * head).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 1.0)))
 
-    def given_over_crests(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
-        """`velocity` [m s-1], at most the critical one; 0 where the water upstream does not reach the crest.
-
-        u_0 is that of the flow, before the step: the forces in `velocity` need not be known on neighbouring faces.
-
-        Args:
-            axis: that the faces lie across.
-            velocity: on the faces [m s-1].
-            level: of the cells [m], a Field at h.
-        """
-        over = upstream(velocity, axis.low(level), axis.high(level)) + self.depth(axis)
+    def given(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
+        # u_0 is that of the flow, before the step: the forces in `velocity` need not be known on neighbouring faces
+        over = upstream(velocity, axis.low(level), axis.high(level)) + self._depths[axis]
         before = self.flow.state["u" if axis is X else "v"]
         head = self._head(axis, velocity, before, over.map(lambda over: larger(over, 0.0)))
         held = _within(velocity, self._critical(head))
         return pointwise(lambda over, u: jnp.where(over > self.flow.thin, u, 0.0), over, held)
 
     def rising(self, axis: Axis, rising: AbstractField) -> AbstractField:
-        """`rising`, which is negative on faces where the bed rises along the flow, and on those of crests too."""
         bed = pointwise(smaller, axis.low(self.flow.depth), axis.high(self.flow.depth))  # of the higher cell
-        above = bed - self.depth(axis)
+        above = bed - self._depths[axis]
         return pointwise(lambda above, rising: jnp.where(above > 0, -1.0, rising), above, rising)
 
 
@@ -142,8 +174,40 @@ def _within(x, most):
     return pointwise(smaller, pointwise(larger, x, -most), most)
 
 
+class Shore:
+    """Where water meets land. This one is fixed: each cell is water, or land, for the whole run.
+
+    Attributes:
+        thin: the thickness of water that stays where it is [m]; None where the shore is fixed.
+        wind_depth: water shallower than this has less wind stress [m].
+        least_thickness: a run stops where the water is thinner than this [m], unless it is given another number.
+        without_water: what is wrong with a depth with which no cell may be wet.
+        too_thin: (what, a remedy) of water thinner than a run allows, for messages.
+    """
+
+    thin: Any = None
+    wind_depth: Any = 0.0
+    least_thickness = LEAST_THICKNESS
+    without_water = "depth is nowhere positive, so there is no water; depth is positive down"
+    too_thin = "cannot be computed without wetting and drying", "raise the minimum depth, or make the cell land"
+
+    def may_be_wet(self, depth: np.ndarray) -> np.ndarray:
+        """Whether cells of this depth [m], positive down, may hold water."""
+        return depth > 0
+
+    def check_depth(self, depth: object, levees: tuple) -> None:
+        """Raise ConfigError for a depth of a kind that this shore does not take, and levees where it has none."""
+        if levees:
+            raise ConfigError(f"ShallowWater: water flows over levees only with {MOVING}; give that, too.")
+        if isinstance(depth, Topography):
+            raise ConfigError(f"ShallowWater: a topography has heights of land, which need {MOVING}.")
+
+
+FIXED = Shore()
+
+
 @dataclasses.dataclass(frozen=True)
-class WettingDrying:
+class WettingDrying(Shore):
     """Cells fall dry and are flooded; the depth keeps its sign, negative on land.
 
     Args:
@@ -175,8 +239,22 @@ class WettingDrying:
         doc="water shallower than this has less wind stress",
     )
 
+    least_thickness = 0.0
+    without_water = "no cell may be wet; raise `highest` of WettingDrying, or change the mask"
+    too_thin = "ends a run with this least_thickness", "leave it out, since with wetting cells may fall dry"
+
     def __post_init__(self):
         check_fields(self)
+
+    def may_be_wet(self, depth: np.ndarray) -> np.ndarray:
+        return -depth <= (np.inf if self.highest is None else self.highest)
+
+    def check_depth(self, depth: object, levees: tuple) -> None:
+        if not isinstance(depth, Topography) and hasattr(depth, "wet"):
+            raise ConfigError(
+                "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a topography of the "
+                "file, or a signed depth as an array or function, negative on land."
+            )
 
 
 def outflow_share(volume: AbstractField, along_x: AbstractField, along_y: AbstractField, dt: Scalar) -> AbstractField:
@@ -202,8 +280,3 @@ def _share(volume, leaving):
     leaving = (1.0 + 32.0 * float(jnp.finfo(volume.dtype).eps)) * leaving
     enough = leaving <= volume
     return jnp.where(enough, 1.0, volume / jnp.where(enough, 1.0, leaving))
-
-
-def limited_outflow(flux: AbstractField, low: AbstractField, high: AbstractField) -> AbstractField:
-    """`flux` times the share s of the cell that it leaves: `low` or `high`, those of the cells on both sides."""
-    return flux * upstream(flux, low, high)
