@@ -180,7 +180,8 @@ class ManningDrag(DragBySpeed):
         if model.communicator.agree(bool(jnp.any((n == 0) & (land > 0)))):
             raise ConfigError(
                 "ManningDrag: the roughness is 0 in cells of land, over which water would flow without friction; give "
-                "land a roughness, or give WettingDrying the height that no water reaches, `highest`."
+                "land a roughness, or the height that no water reaches: WettingDrying(highest=...), in experiment "
+                "files model.wetting.highest."
             )
 
     def rates(self, site: "Site") -> np.ndarray | float:
