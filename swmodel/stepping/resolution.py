@@ -1,8 +1,8 @@
 """What sources bring in a step must be more than the rounding of what it is added to, or it is lost without a word.
 
-A value s of the precision eps is rounded to eps |s| / 2. Single precision rounds a level of 5 m to 2.4e-7 m, more than
-4 mm of evaporation a day take in a step of 2 s. It rounds the content of 4000 m of water of 20 degC to 5e-3 m degC,
-twenty times what 100 W m-2 bring in 10 s.
+A value s is rounded by at most eps |s| / 2, with the eps of the precision. Single precision rounds a level of 5 m by up
+to 3e-7 m, more than 4 mm of evaporation a day take in a step of 2 s. It rounds the content of 4000 m of water of
+20 degC by up to 5e-3 m degC, twenty times what 100 W m-2 bring in 10 s.
 """
 
 import functools

@@ -289,7 +289,8 @@ def test_what_only_the_simulation_refuses_has_the_place_of_its_part(command, cas
     shore = 'model={momentum="momentum_conserving", wetting={}, precision="float32"}'
     options = [part for change in (drizzle, shore, 'stepper={type="ssprk3", dt=10}') for part in ("--set", change)]
     status, _, err = command("check", case, *options)
-    assert status == 2 and "forcing[0]: Rain: up to" in err and "--set forcing=" in err, err
+    why = "forcing[0]: Rain: up to 2% of what comes or goes in a step of 10 s would get lost"
+    assert status == 2 and why in err and "--set forcing=" in err, err
 
 
 # -- run --------------------------------------------------------------------------------------------------------------

@@ -165,3 +165,11 @@ def test_a_source_that_single_precision_would_lose_is_refused(given, layers, sha
         return
     with pytest.raises(ConfigError, match=f"Tracer heat: up to {share} of what comes or goes in a step of 2.4 s"):
         check_time_step(model, sw.SSPRK3(2.4), model.at_rest())
+
+
+def test_land_has_no_part_in_what_single_precision_loses():
+    depth = np.broadcast_to(4000.0 * (np.arange(NX) < NX // 3), (NY, NX))
+    tracer = sw.Tracer("heat", initial=20.0, flux=0.13)
+    model = sw.ShallowWater(plane(), depth, tracers=tracer, communicator="serial", dtype="float32")
+    with pytest.raises(ConfigError, match="Tracer heat: up to 2% of what comes"):
+        check_time_step(model, sw.SSPRK3(2.4), model.at_rest())
